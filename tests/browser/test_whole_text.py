@@ -21,7 +21,6 @@ SECOND, FIRST = ".lane.speculative .token", ".lane.target .token"
 def open_whole(page: Page, server: str, link: str = "") -> Page:
     """Open the page and wait until all of it stands."""
     page.goto(f"{server}/whole_text{link}")
-    expect(page.locator(".js-plotly-plot")).to_have_count(1, timeout=PATIENT)
     expect(page.locator(SECOND).first).to_be_visible(timeout=PATIENT)
     expect(page.locator(".divergenceItem").first).to_be_visible(timeout=PATIENT)
     return page
@@ -63,7 +62,7 @@ def test_a_replay_keys_and_divergences_need_no_server_and_no_width_scrolls_sidew
         lane = page.locator(".lane.speculative").bounding_box()
         for box in (page.locator(SECOND).nth(n).bounding_box() for n in range(0, 128, 13)):
             assert lane["x"] - 1 <= box["x"] and box["x"] + box["width"] <= lane["x"] + lane["width"] + 1
-    page.get_by_text("Details: how many tokens").click()
+    page.get_by_text("Every token: along the text").click()
     expect(page.locator(".js-plotly-plot")).to_have_count(3, timeout=PATIENT)  # drawn once somebody asks
     page.set_viewport_size({"width": 390, "height": 844})
     page.get_by_role("button", name="Settings").click()
@@ -111,7 +110,14 @@ def test_the_first_screen_has_field_race_and_answer_and_nothing_moves_when_the_a
     page.set_viewport_size({"width": 1366, "height": 768})
     open_whole(page, server)
     field, race, answer = page.get_by_label("Text to continue", exact=True), page.locator(".tracks"), page.locator(".answer")
-    seen = (field, page.get_by_role("button", name="Write it live"), race, page.locator("ul.legend"), answer)
+    seen = (
+        field,
+        page.get_by_role("button", name="Write it live"),
+        race,
+        page.locator("ul.legend"),
+        answer,
+        *page.locator("article.lane").all(),
+    )
     for what in seen:
         expect(what).to_be_in_viewport(ratio=1.0)
     tops = [what.bounding_box()["y"] for what in (field, race, answer)]
@@ -120,7 +126,7 @@ def test_the_first_screen_has_field_race_and_answer_and_nothing_moves_when_the_a
     passes = [len(getattr(recorded, lane).clock) for lane in (SPECULATIVE, TARGET_ONLY)]
     found, why = answer.locator(".whenBoth .found"), answer.locator(".whenBoth .why").inner_text()
     expect(found).to_have_text(
-        f"{passes[0]} target passes instead of {passes[1]}, but drafting takes time, too: {recorded.gain.value:.2f} times as fast"
+        f"{recorded.gain.value:.2f} times as fast {passes[0]} passes instead of {passes[1]}, but drafting takes time."
     )
     gained, cost, speed = (float(value) for value in re.search(r": ([\d.]+) / ([\d.]+) [=≈] ([\d.]+),", why).groups())
     assert gained / cost == pytest.approx(speed, abs=0.02) and speed == float(found.locator("b").inner_text())
@@ -132,22 +138,25 @@ def test_the_first_screen_has_field_race_and_answer_and_nothing_moves_when_the_a
     ]
     gaps = [other["left"] - one["right"] for one, other in joined]
     assert min(gaps) >= -0.1 and any(abs(gap) < 0.1 for gap in gaps), "the letters of a word stand together"
-    expect(page.locator(".clicks")).to_contain_text("to open its round")
+    page.get_by_label("moment of both clocks").fill("1000")
+    expect(page.locator(".lane.speculative .clock")).to_have_text("128 tokens in 46 passes · click a token to open its round")
     for width, height in ((1366, 768), (390, 844)):
         page.set_viewport_size({"width": width, "height": height})
         page.get_by_label("moment of both clocks").fill("1000")
-        boxes = [one.bounding_box() for one in (*page.locator(".lane").all(), answer)]
+        boxes = [one.bounding_box() for one in (*page.locator("article.lane").all(), answer)]
         expect(found).to_be_in_viewport(ratio=1.0)
         page.get_by_label("moment of both clocks").fill("100")
         expect(found).to_be_hidden()
         until, count = answer.locator(".until .found"), page.locator(f"{SECOND}:not(.later)").count()
         written = page.locator(SECOND).count()
         expect(until).to_have_text(
-            re.compile(f"after the same time: {count} tokens")
+            re.compile(f"{count} tokens with a draft, \\d+ alone after the same ")
         )  # what stands so far has the place of the answer
         page.get_by_label("moment of both clocks").fill("900")
         ended, so_far = recorded.speculative.clock[-1], page.locator(".lane.target .token:not(.later)").count()
-        expect(until).to_have_text(f"With a draft: all {written} tokens after {ended:.3f} s. Alone, so far: {so_far} tokens")
+        expect(until).to_have_text(
+            re.compile(f"{written} tokens with a draft, {so_far} alone after [\\d.]+ s; with a draft it took {ended:.3f} s")
+        )
         page.get_by_label("moment of both clocks").fill("100")
         expect(page.locator(".replay .slow")).to_have_text("20× slower than it ran")
         entries = {
@@ -157,13 +166,37 @@ def test_the_first_screen_has_field_race_and_answer_and_nothing_moves_when_the_a
         assert sum(entries.values()) == count > 0, "the legend counts what stands"
         for kind, n in entries.items():
             expect(page.locator(f".legend .token[data-is={kind}]")).to_be_visible(visible=n > 0)
-        slider, chart = page.locator(".replay input").bounding_box(), page.locator(".tracks .floor").first.bounding_box()
-        assert slider["x"] + 8 == pytest.approx(chart["x"], abs=1.5), "the slider is as long as the chart that it moves"
-        assert slider["x"] + slider["width"] - 8 == pytest.approx(chart["x"] + chart["width"], abs=1.5)
-        assert [one.bounding_box() for one in (*page.locator(".lane").all(), answer)] == boxes
+        if width == 1366:
+            slider, chart = page.locator(".replay input").bounding_box(), page.locator(".tracks .floor").first.bounding_box()
+            assert slider["x"] + 8 == pytest.approx(chart["x"], abs=1.5), "the slider is as long as the chart that it moves"
+            assert slider["x"] + slider["width"] - 8 == pytest.approx(chart["x"] + chart["width"], abs=1.5)
+        assert [one.bounding_box() for one in (*page.locator("article.lane").all(), answer)] == boxes
         assert page.locator(f"{SECOND}:not(.later)").last.evaluate(
             "token => { const box = token.closest('.text').getBoundingClientRect(), own = token.getBoundingClientRect(); return own.top >= box.top && own.bottom <= box.bottom; }"
         ), "the youngest token is in sight"
+
+
+def test_on_a_phone_the_race_is_a_window_that_follows_it_and_both_texts_are_in_sight(page, server):
+    page.set_viewport_size({"width": 390, "height": 844})
+    open_whole(page, server)
+    slider, chart = page.get_by_label("moment of both clocks"), page.locator(".tracks").bounding_box()
+    for share in ("100", "500", "700", "990"):
+        slider.fill(share)
+        last = page.locator(".tracks .column:not(.later)").last.bounding_box()
+        now = page.locator(".tracks .now").bounding_box()
+        assert chart["x"] <= now["x"] <= chart["x"] + chart["width"], share
+        assert last["width"] >= 5.0, "no sliver"
+    slider.fill("1000")
+    ends = [one.bounding_box() for one in page.locator(".tracks .took").all()]
+    assert all(chart["x"] < one["x"] and one["x"] + one["width"] <= chart["x"] + chart["width"] for one in ends), (
+        "at rest all of it"
+    )
+    for lane in page.locator("article.lane").all():
+        expect(lane).to_be_in_viewport(ratio=1.0)
+    before = page.locator(".lane.speculative").bounding_box()["height"]
+    page.get_by_role("button", name="Show both texts in full").click()
+    assert page.locator(".lane.speculative").bounding_box()["height"] > 2 * before
+    assert page.locator(".lane .text").evaluate_all("texts => texts.every(text => text.scrollHeight <= text.clientHeight)")
 
 
 def stop_in_time(write: Locator, stop: Locator) -> None:

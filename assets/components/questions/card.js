@@ -5,13 +5,13 @@ import { button, h, say } from "../lib/dom.js";
 import { makePicture } from "./picture.js";
 
 export class Card {
-  /** at: its index among ``count``; ending: of addresses of other pages; answer: what a chosen option calls with its index; waits: what stands beside it before an answer where there is no picture. */
-  constructor(question, at, count, ending, waits, answer) {
+  /** at: its index among ``count``; ending: of addresses of other pages; answer: what a chosen option calls with its index. */
+  constructor(question, at, count, ending, answer) {
     this.question = question;
     const { term, note, situation, asks, options, picture, page } = question;
     this.right = options.findIndex((option) => option.right);
     this.options = options.map(({ text }, i) => optionOf(text, i, options.length, () => answer(i)));
-    this.before = picture ? h("div", { class: "before" }, makePicture(picture), ...(note ? [h("p", { class: "footnote" }, note)] : [])) : h("p", { class: "waits" }, waits);
+    this.before = h("div", { class: "before" }, makePicture(picture), ...(note ? [h("p", { class: "footnote" }, note)] : []));
     const reveal = () => { answer(this.right); this.options[this.right].focus(); };
     this.explained = options.map((option) => explanationOf(option, page, ending, reveal));
     const left = h("div", { class: "left", "data-n": `Question ${at + 1}` }, h("h3", { class: "question", id: `question-${at}` }, asks),
@@ -34,6 +34,12 @@ export class Card {
       say(node.querySelector(".sign"), known ? (right ? "✓" : "✕") : "");
       say(node.lastChild, known ? (right ? " Right." : " Not right.") : "");
     });
+  }
+
+  /** On a phone the explanation is below the answers. */
+  showExplanation(option) {
+    const calm = window.matchMedia("(prefers-reduced-motion: reduce)").matches;
+    this.explained[option].scrollIntoView({ block: "nearest", behavior: calm ? "auto" : "smooth" });
   }
 
   /** What is to be heard after an answer. */

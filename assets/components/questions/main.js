@@ -50,7 +50,7 @@ class QuestionsView {
     this.onward.href = `${payload.onward.name}${ending}`;
     this.buttons = this.questions.map((_, i) => button("", "", () => this.goTo(i), "place"));
     this.places.append(...this.buttons);
-    this.cards = this.questions.map((one, i) => new Card(one, i, this.questions.length, ending, payload.waits, (option) => this.answer(option)));
+    this.cards = this.questions.map((one, i) => new Card(one, i, this.questions.length, ending, (option) => this.answer(option)));
     this.summary = new Summary(this.questions, (i) => this.goTo(i));
     this.stack.append(...this.cards.map((card) => card.node), this.summary.node);
     this.at = asked.at;
@@ -88,6 +88,7 @@ class QuestionsView {
     keep(this.answers);
     this.draw();
     say(this.heard, this.cards[this.at].said(option));
+    if (this.node.classList.contains("narrow")) this.cards[this.at].showExplanation(option);
   }
 
   startAgain() {

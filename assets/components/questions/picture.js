@@ -2,12 +2,14 @@
 
 import { h } from "../lib/dom.js";
 
+const ROOM = 0.2; // of the width, for a number
+
 /** A figure of one picture; nothing in it moves. */
 export function makePicture({ title, groups, legend, mark, line, interval, most }) {
   const at = (value) => `${((100 * value) / most).toFixed(2)}%`;
   const rows = groups.map(({ name, highlighted, bars }) => h("div", { class: highlighted ? "bar mine" : "bar" },
     h("span", { class: "barName", title: name }, name),
-    h("span", { class: "lanes" }, ...bars.map((bar) => makeBar(bar, line, interval, at)))));
+    h("span", { class: "lanes" }, ...bars.map((bar) => makeBar(bar, line, interval, at, most)))));
   const items = legend.map(([role, words]) => h("span", {}, h("i", { class: `swatch ${role}` }), words));
   if (mark) items.push(h("span", {}, h("i", { class: "swatch tick" }), mark));
   if (interval) items.push(h("span", {}, h("i", { class: "swatch range" }), interval));
@@ -15,7 +17,7 @@ export function makePicture({ title, groups, legend, mark, line, interval, most 
   return h("figure", { class: groups.length > 4 ? "picture" : "picture few" }, h("figcaption", {}, title), ...(items.length ? [h("p", { class: "key" }, ...items)] : []), h("div", { class: "bars" }, ...rows));
 }
 
-function makeBar({ parts, label, mark, interval }, line, words, at) {
+function makeBar({ parts, label, mark, interval }, line, words, at, most) {
   const run = h("span", { class: "run" }, ...parts.map(([role, value]) => {
     const part = h("i", { class: `fill ${role}` });
     part.style.width = at(value);
@@ -36,5 +38,8 @@ function makeBar({ parts, label, mark, interval }, line, words, at) {
     run.append(range);
     number.append(h("span", { class: "aloud" }, `, ${words} ${low.toFixed(2)} to ${high.toFixed(2)}`));
   }
-  return h("span", { class: "lane" }, run, number);
+  const end = Math.max(parts.reduce((sum, [, value]) => sum + value, 0), mark ?? 0, interval?.[1] ?? 0), across = line?.[0] ?? 0;
+  number.style.left = at(across > end && across - end < ROOM * most ? across : end); // beside its bar, and not on the line
+  run.append(number);
+  return h("span", { class: "lane" }, run);
 }

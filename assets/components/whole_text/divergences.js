@@ -18,7 +18,7 @@ export class Divergences {
     this.sentence = h("p", { class: "sentence", "aria-live": "polite" });
     const head = h("p", { class: "divergenceHead", id: "divergence-head" }, h("span", {}, "where the target wrote"), h("span", {}, "rejection probability"));
     this.list.setAttribute("aria-describedby", "divergence-head");
-    this.node = h("section", { class: "stage divergences" }, h("div", {}, head, this.list), h("figure", { class: "divergenceCard" }, this.title, this.key, this.bars, this.sentence));
+    this.node = h("section", { class: "stage divergences" }, h("div", {}, head, this.list, this.sentence), h("figure", { class: "divergenceCard" }, this.title, this.key, this.bars));
     this.onDivergence = ({ detail }) => this.choose(this.payload?.divergences.findIndex(({ place }) => place === detail), true);
     window.addEventListener(DIVERGENCE, this.onDivergence);
   }
@@ -28,17 +28,22 @@ export class Divergences {
     this.payload = payload;
     if (fresh) this.at = 0;
     this.items = payload.divergences.map((one, n) => {
-      const item = h("button", { type: "button", class: "divergenceItem", role: "radio" }, h("span", { class: "before" }, h("bdi", {}, one.before)),
+      const item = h("button", { type: "button", class: "divergenceItem", role: "radio" }, h("span", { class: "before" }),
         h("strong", {}, one.start, h("u", {}, ...glyphSpans(one.glyphs)), one.end), h("span", { class: "share" }, percent(one.rejected)));
       item.addEventListener("click", () => this.choose(n));
       item.addEventListener("keydown", (event) => this.walk(event, n));
       return item;
     });
     this.list.replaceChildren(...this.items);
+    this.resize();
     this.draw();
   }
 
-  resize() { this.node.classList.toggle("narrow", this.node.clientWidth < NARROW); }
+  resize() {
+    const narrow = this.node.clientWidth < NARROW;
+    this.node.classList.toggle("narrow", narrow);
+    this.items?.forEach((item, n) => say(item.firstChild, keepLastWords(this.payload.divergences[n].before, narrow ? 22 : 44)));
+  }
 
   choose(n, scroll = false) {
     if (n === undefined || n < 0) return;
@@ -64,9 +69,9 @@ export class Divergences {
     const token = glyphLine(one.glyphs, 20);
     say(this.title, `Token ${one.place + 1}: “${token}”${one.start || one.end ? ` of “${one.start}${token}${one.end}”` : ""}`);
     say(this.sentence, one.sentence);
-    const most = Math.max(...one.bars.flatMap(({ p, q }) => [p, q]), 0.01);
-    const rows = one.bars.map(({ glyphs, p, q, mine }) => makeBarRow(mine ? "mine" : "", glyphSpans(glyphs), { p, q }, most));
-    this.bars.replaceChildren(...rows, makeBarRow("rest", ["all others"], one.rest, Infinity));
+    const most = Math.max(...[...one.bars, one.rest].flatMap(({ p, q }) => [p, q]), 0.01);
+    const rows = one.bars.map(({ glyphs, p, q, mine }) => makeBarRow(mine ? "mine" : "", glyphSpans(glyphs), { p, q }, most, hundredths));
+    this.bars.replaceChildren(...rows, makeBarRow("rest", ["all others"], one.rest, most, hundredths));
     const said = one.bars.map(({ glyphs, p, q }) => `${glyphLine(glyphs, 20)}: p ${number(p)}, q ${number(q)}`);
     this.bars.setAttribute("aria-label", `Both distributions. ${said.join("; ")}.`);
   }
@@ -74,6 +79,18 @@ export class Divergences {
   close() {
     window.removeEventListener(DIVERGENCE, this.onDivergence);
   }
+}
+
+/** The last whole words of a text that have room. */
+function keepLastWords(text, most) {
+  if (text.length <= most) return text;
+  const end = text.slice(-most);
+  return `… ${end.slice(end.indexOf(" ") + 1)}`;
+}
+
+/** A probability beside its bar, which shows no more than two digits. */
+function hundredths(x) {
+  return x > 0 && x < 0.005 ? "<0.01" : x > 0 && x < 0.995 ? x.toFixed(2) : number(x);
 }
 
 function calm() {

@@ -2,7 +2,6 @@
 
 import { h, say } from "../lib/dom.js";
 import { glyphSpans } from "../lib/glyphs.js";
-import { seconds } from "../lib/numbers.js";
 
 export const DIVERGENCE = "specviz-divergence"; // a place that both views of the page are told of
 
@@ -99,13 +98,12 @@ export function measureLane(lane) {
 /** What stands at a moment of both clocks; null: everything there is, and ``rests`` once no more comes. Only what differs from the last picture is touched. */
 export function drawLane(lane, now, rests) {
   const { data, made } = lane;
-  const at = now === null ? data.seconds : Math.min(now, data.seconds);
   const passes = now === null ? data.rounds.length : data.rounds.filter((round) => round.at <= now).length;
   const there = now === null ? made.length : made.filter(({ one }) => one.at <= now).length;
   for (let n = Math.min(there, lane.there); n < Math.max(there, lane.there); n += 1) made[n].face.classList.toggle("later", n >= there);
   if (now === null && rests) lane.text.scrollTop = 0; // a text is read from its beginning
   else if (there !== lane.there || there === 0) lane.text.scrollTop = there ? lane.line * Math.max(0, Math.ceil((lane.feet[there - 1] - lane.height) / lane.line)) : 0; // whole lines
   lane.there = there;
-  const counted = [`${passes} ${lane.narrow ? "" : "target "}pass${passes === 1 ? "" : "es"}`, ...(lane.narrow ? [] : [`${there} token${there === 1 ? "" : "s"}`])];
-  say(lane.clock, [seconds(at), ...counted].join(" · "));
+  const counted = `${there} token${there === 1 ? "" : "s"} in ${passes} pass${passes === 1 ? "" : "es"}`;
+  say(lane.clock, now === null && rests && data.hint && !lane.narrow ? `${counted} · ${data.hint}` : counted);
 }

@@ -15,15 +15,17 @@ class Lanes {
     this.tracks = makeTracks();
     this.lanes = ["target", "speculative"].map(makeLane);
     this.legend = makeTokenLegend([]);
-    this.hint = h("li", { class: "clicks" });
     this.answer = makeAnswer();
     this.button = button("", "", () => (this.playing ? this.pause() : this.play()));
     this.range = h("input", { type: "range", min: "0", max: "1000", step: "1", "aria-label": "moment of both clocks" });
     this.range.addEventListener("input", () => this.stand(Number(this.range.value) / 1000));
     this.slow = h("span", { class: "slow" });
     this.transport = h("div", { class: "replay" }, this.button, this.range, this.slow);
+    this.whole = h("button", { type: "button", class: "quiet openTexts" }); // of a phone
+    this.whole.addEventListener("click", () => this.open(!this.isOpen));
+    this.tracks.node.prepend(h("div", { class: "reads" }, h("p", {}, "A column is one pass of the target, a box one token:"), this.legend.node));
     this.node = h("section", { class: "stage whole", "aria-label": "One text, decoded both ways" },
-      this.tracks.node, this.transport, this.answer.node, this.legend.node, h("div", { class: "pair" }, ...this.lanes.map(({ node }) => node)));
+      this.tracks.node, this.transport, this.answer.node, h("div", { class: "pair" }, ...this.lanes.map(({ node }) => node)), this.whole);
     const forth = () => this.step(1), back = () => this.step(-1), turn = () => (this.playing ? this.pause() : this.play());
     this.forgetKeys = listenToKeys({ PageDown: forth, ArrowRight: forth, PageUp: back, ArrowLeft: back, " ": turn },
       { ready: () => Boolean(this.room && this.payload?.done) });
@@ -35,12 +37,9 @@ class Lanes {
     const opens = plays && payload.done && !this.opened && !window.matchMedia("(prefers-reduced-motion: reduce)").matches;
     if (opens) this.now = 0;
     payload.lanes.forEach((data, n) => fillLane(this.lanes[n], data, this));
-    const dashed = payload.dashed ? [h("li", {}, h("span", { class: "dashed" }), payload.dashed)] : [];
     const legend = makeTokenLegend(payload.legend.map(({ is }) => is), Math.max(1, ...payload.legend.map(({ count }) => count)));
-    legend.node.append(...dashed, this.hint);
     this.legend.node.replaceWith(legend.node);
     this.legend = legend;
-    say(this.hint, payload.hint);
     show(this.transport, payload.done && payload.end > 0 && !busy); // the progress of a run stands in its place
     fillAnswer(this.answer, payload);
     this.resize();
@@ -122,21 +121,31 @@ class Lanes {
     if (!width || !this.payload) return;
     this.node.classList.toggle("narrow", width < NARROW);
     for (const lane of this.lanes) lane.narrow = width < NARROW;
-    drawTracks(this.tracks, this.payload, this.tracks.node.clientWidth);
+    this.tracks.width = this.tracks.node.clientWidth;
+    drawTracks(this.tracks, this.payload, this.now);
     for (const lane of this.lanes) measureLane(lane);
     this.draw();
+  }
+
+  /** On a phone the texts show their last lines, so that race and texts are in sight together, until somebody wants them in full. */
+  open(isOpen) {
+    this.isOpen = isOpen;
+    this.node.classList.toggle("open", isOpen);
+    this.resize();
   }
 
   draw() {
     const { now, payload } = this;
     for (const lane of this.lanes) drawLane(lane, now, payload.done);
-    drawNow(this.tracks, now);
+    drawNow(this.tracks, payload, now);
+    this.node.classList.toggle("running", now !== null || !payload.done);
+    say(this.whole, this.isOpen ? "Show fewer lines" : "Show both texts in full");
     const [alone, drafted] = this.lanes;
     const kinds = drafted.made.slice(0, drafted.there).map(({ one }) => one.is);
     countTokens(this.legend, Object.fromEntries(this.legend.entries.map(({ is }) => [is, kinds.filter((kind) => kind === is).length])));
     this.answer.node.classList.toggle("later", now !== null || !payload.answer.factor);
     const until = describeUntil(alone, drafted, payload.done ? (now ?? payload.end) : null);
-    for (const key of ["before", "drafted", "after"]) say(this.answer[key], until[key]);
+    for (const key of ["drafted", "alone", "when"]) say(this.answer[key], until[key]);
     say(this.slow, payload.pace > 1 ? `${payload.pace}× slower than it ran` : "as fast as it ran");
     say(this.button, this.playing ? "❚❚ Pause" : now === null ? "▶ Replay" : "▶ Continue");
     this.range.value = String(now === null ? 1000 : Math.round((1000 * now) / payload.end));
@@ -165,23 +174,22 @@ class Lanes {
 
 /** How much faster it was, in large type, and why. Until both texts stand, what stands so far has this place. */
 function makeAnswer() {
-  const [passes, factor, unit, before, drafted, after] = [h("span", {}), h("b", {}), h("span", {}), h("span", {}), h("b", {}), h("span", {})];
-  const [equation, elsewhere, more] = [h("span", { class: "wide" }), h("span", {}), h("a", { target: "_blank", rel: "noopener" }, "Why speeds differ")];
-  const until = h("div", { class: "until" }, h("p", { class: "found" }, before, " ", drafted, " ", after), h("p", { class: "why" }, "The speed is compared when both texts are written."));
-  const done = h("div", { class: "whenBoth" }, h("p", { class: "found" }, passes, " ", factor, " ", unit), h("p", { class: "why" }, equation, " ", elsewhere, " ", more));
-  return { node: h("div", { class: "answer" }, until, done), passes, factor, unit, before, drafted, after, equation, elsewhere, more };
+  const [factor, unit, passes, drafted, alone, when] = [h("b", {}), h("span", {}), h("small", {}), h("b", {}), h("span", {}), h("small", {})];
+  const [equation, elsewhere, more] = [h("span", { class: "wide" }), h("span", { class: "wide" }), h("a", { target: "_blank", rel: "noopener" }, "Why speeds differ")];
+  const until = h("div", { class: "until" }, h("p", { class: "found" }, drafted, " ", alone, " ", when));
+  const done = h("div", { class: "whenBoth" }, h("p", { class: "found" }, factor, " ", unit, " ", passes), h("p", { class: "why" }, equation, " ", elsewhere, " ", more));
+  return { node: h("div", { class: "answer" }, until, done), factor, unit, passes, drafted, alone, when, equation, elsewhere, more };
 }
 
 /** The tokens of both texts at a moment of their clocks, null while they are written. A text that has ended says when, since the other one goes on. */
 function describeUntil(alone, drafted, now) {
-  const [one, other] = [alone, drafted].map(({ there, data }) => ({ tokens: `token${there === 1 ? "" : "s"}`, ends: now !== null && now >= data.seconds ? ` after ${seconds(data.seconds)}` : "" }));
-  const first = `Alone${one.ends ? ": all" : other.ends ? ", so far:" : ":"} ${alone.there} ${one.tokens}${one.ends}`;
-  if (other.ends) return { before: "With a draft: all", drafted: String(drafted.there), after: `${other.tokens}${other.ends}. ${first}` };
-  return { before: `${first}. With a draft, ${one.ends ? "so far" : "after the same time"}:`, drafted: String(drafted.there), after: other.tokens };
+  const [first, second] = [alone, drafted].map(({ data }) => (now !== null && now >= data.seconds ? seconds(data.seconds) : ""));
+  const when = now === null ? "so far" : first ? `after ${seconds(now)}; alone it took ${first}` : second ? `after ${seconds(now)}; with a draft it took ${second}` : `after the same ${seconds(now)}`;
+  return { drafted: String(drafted.there), alone: `${drafted.there === 1 ? "token" : "tokens"} with a draft, ${alone.there} alone`, when };
 }
 
 function fillAnswer(made, { answer, speed }) {
-  for (const key of ["passes", "factor", "unit", "equation", "elsewhere"]) say(made[key], answer[key]);
+  for (const key of ["factor", "unit", "passes", "equation", "elsewhere"]) say(made[key], answer[key]);
   show(made.more, speed !== null && answer.elsewhere !== "");
   if (speed !== null) made.more.href = speed;
 }

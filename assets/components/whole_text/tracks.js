@@ -7,47 +7,59 @@ export const NARROW = 640; // px: below it the page is a phone's
 const HEIGHT = 88; // of a track with the tallest column
 const HEIGHT_NARROW = 76;
 export const LEFT = 176; // its name stands before it
+const NAME = 200; // on a phone: where a time at the end of its run is behind the name
 const LEAST = 26; // of any track: its name stands there
-const ROUND = 7; // width of a column, less where they stand close
+const ROUND = 9; // width of a column, less where they stand close
+const PITCH = 7; // from pass to pass in a replay on a phone, whose picture is a window that follows the race
+const AHEAD = 0.25; // of that window lies behind the moment of now
 
 export function makeTracks() {
   const svg = s("svg", { class: "tracks", role: "img" });
   const now = s("path", { class: "now" });
-  const key = h("figcaption", {}, "A column: one pass of the target. A box: one token.");
-  return { node: h("figure", { class: "time" }, key, svg), svg, now };
+  return { node: h("figure", { class: "time" }, svg), svg, now, moving: s("g", { class: "moving" }), width: 0 };
 }
 
-export function drawTracks(tracks, payload, width) {
+/** now: seconds of a replay; null: both ways in full. */
+export function drawTracks(tracks, payload, now) {
+  const { width } = tracks;
   const narrow = width < NARROW;
   const height = narrow ? HEIGHT_NARROW : HEIGHT;
   const left = narrow ? 0 : LEFT;
-  const right = width - (narrow ? 62 : 96); // the time at the end of a run stands beside it
+  const longest = Math.max(1, ...payload.lanes.map(({ rounds, seconds: took }) => (rounds.length * payload.end) / (took || 1)));
+  tracks.follows = narrow && now !== null;
+  const right = tracks.follows ? Math.max(width, PITCH * longest) : width - (narrow ? 4 : 96); // the time at the end of a run stands beside it
   const x = (at) => left + ((right - left) * at) / (payload.end || 1);
   const most = Math.max(1, ...payload.lanes.flatMap(({ rounds }) => rounds.map(({ count }) => count)));
   const unit = (height - 16) / most;
-  const dense = Math.max(1, ...payload.lanes.map(({ rounds, seconds: took }) => (rounds.length * payload.end) / (took || 1)));
-  const wide = Math.max(1, Math.min(ROUND, (0.55 * (right - left)) / dense));
   let foot = 0;
   tracks.spans = [];
+  tracks.runs = [];
+  const names = [];
   const parts = payload.lanes.flatMap((lane) => {
     const tall = Math.max(narrow ? 14 : LEAST, height - unit * (most - Math.max(1, ...lane.rounds.map(({ count }) => count))));
-    foot += tall + (narrow ? 18 : 0);
+    foot += tall + (narrow ? 22 : 0);
     const base = foot - 6;
     tracks.spans.push([base - tall + (narrow ? 4 : 6), foot]); // not over a name
-    const name = s("text", { class: "trackName", x: 0, y: narrow ? base - tall : base - 6 }, lane.title);
+    const y = narrow ? base - tall : base - 6;
+    names.push(s("text", { class: "trackName", x: 0, y }, lane.title));
+    const wide = Math.max(1, Math.min(ROUND, (0.68 * (x(lane.seconds) - left)) / Math.max(1, lane.rounds.length)));
     const floor = s("line", { class: "floor", x1: left, x2: right, y1: base, y2: base });
-    const run = s("rect", { class: `run ${lane.key}`, x: left, y: base - 1.5, width: Math.max(0, x(lane.seconds) - left), height: 3 });
+    const run = s("rect", { class: `run ${lane.key}`, x: left, y: base - 1.5, height: 3 });
+    tracks.runs.push({ run, took: lane.seconds, left });
     const columns = lane.rounds.map(({ at, count }, i) => {
       const made = lane.tokens.filter(({ round }) => round === i);
       return s("g", { class: "column", "data-round": i, "data-lane": lane.key, "data-at": at }, ...made.map((one, k) =>
         s("rect", { class: `slice ${one.is}`, x: x(at) - wide / 2, y: base - (k + 1) * unit, width: wide, height: Math.max(1.2, unit - 1) })));
     });
-    const took = s("text", { class: "took", "data-at": lane.seconds, x: x(lane.seconds) + 10, y: base - 4 }, seconds(lane.seconds));
-    return [name, floor, run, ...columns, took];
+    const at = narrow ? { x: Math.max(x(lane.seconds), NAME), y, class: "took end" } : { x: x(lane.seconds) + 10, y: base - 4, class: "took" };
+    const took = s("text", { ...at, "data-at": lane.seconds }, seconds(lane.seconds));
+    return [floor, run, ...columns, ...(tracks.follows ? [] : [took])];
   });
   parts.push(...listTicks(payload.end).map((at) => s("text", { class: at === 0 && narrow ? "tick first" : "tick", x: x(at), y: foot + 14 }, `${Number(at.toPrecision(3))} s`)));
   tracks.x = x;
-  tracks.svg.replaceChildren(...parts, tracks.now);
+  tracks.right = right;
+  tracks.moving.replaceChildren(...parts, tracks.now);
+  tracks.svg.replaceChildren(tracks.moving, ...names);
   setSize(tracks.svg, width, foot + 20);
   const said = payload.lanes.map(({ title, rounds, tokens, seconds: took }) => `${title}: ${tokens.length} tokens in ${rounds.length} rounds, ${seconds(took)}`);
   tracks.svg.setAttribute("aria-label", `Time of both ways, with a column for each round. ${said.join("; ")}.`);
@@ -61,7 +73,11 @@ export function listTicks(end) {
   return Array.from({ length: Math.floor(end / step + 1e-9) + 1 }, (_, n) => n * step);
 }
 
-export function drawNow(tracks, now) {
+export function drawNow(tracks, payload, now) {
+  if (tracks.follows !== (now !== null && tracks.width < NARROW)) drawTracks(tracks, payload, now);
+  for (const { run, took, left } of tracks.runs) run.setAttribute("width", Math.max(0, tracks.x(Math.min(now ?? took, took)) - left).toFixed(1));
+  const behind = tracks.follows ? Math.max(0, Math.min(tracks.right - tracks.width, tracks.x(now) - (1 - AHEAD) * tracks.width)) : 0;
+  tracks.moving.style.transform = `translateX(${(-behind).toFixed(1)}px)`;
   tracks.now.style.display = now === null ? "none" : "";
   for (const node of tracks.svg.querySelectorAll("[data-at]")) node.classList.toggle("later", now !== null && Number(node.dataset.at) > now + 1e-9);
   if (now === null) return;

@@ -96,7 +96,8 @@ def show_new_room(desk: DeskState) -> None:
         with teacher.container(key="classroom-teach"):
             st.markdown(TEXTS["teach"])
             button = st.container()
-            lesson, problems = show_fields(desk)
+            st.caption(TEXTS["reach_local" if is_local_address(_find_root()) else "reach"])
+    lesson, problems = show_fields(desk)
     desk.choose(lesson)
     show_notes(problems, "classroom-notes-fields")
     session.sync_address(desk)
@@ -109,20 +110,20 @@ def show_new_room(desk: DeskState) -> None:
     show_export(desk, None)  # after the button, which waits for nothing
     show_notes(desk.notices, "classroom-notes-live")
     show_example_samples()
-    st.html(words.build_steps())
-    st.markdown(f"## {TEXTS['kinds']}")
-    st.html(words.build_task_cards())
-    show_lesson_plans()
+    steps, tasks, plans = st.tabs([TEXTS["lesson"], TEXTS["kinds"], TEXTS["plan_titles"]])
+    steps.html(words.build_steps())
+    tasks.html(words.build_task_cards())
+    with plans:
+        show_lesson_plans()
     st.caption(TEXTS["rules"])
 
 
 def show_lesson_plans() -> None:
     """The lesson plans as three cards; the chosen one opens below them. None is read before."""
-    st.markdown("## Lesson plans")
-    names = {minutes: f"**{minutes} minutes**  \n{TEXTS['plans'][str(minutes)]}" for minutes in MINUTES}
+    names = {minutes: f"**{minutes} minutes ↓**  \n{TEXTS['plans'][str(minutes)]}" for minutes in MINUTES}
     with st.container(key="classroom-lessons"):
         chosen = st.segmented_control(
-            "Lesson plans",
+            TEXTS["plan_titles"],
             MINUTES,
             format_func=names.__getitem__,
             key="classroom-plan",
@@ -186,16 +187,15 @@ def load_example() -> ClassExample | None:
 
 
 def show_fields(desk: DeskState) -> tuple[Lesson, list[str]]:
-    """Two fields in sight, the others folded: what a room decodes, and sentences where a field cannot be used."""
+    """What a room decodes, folded, and sentences where a field cannot be used."""
     chosen = desk.question.settings
     form = Form("classroom", desk.turn, fill_fields(chosen))
-    with st.expander(TEXTS["fields"]):
+    with st.container(key="fold"), st.popover("Settings", width="content"):
+        top = st.container(key="problems")
         form.show_prompt(st.container(), hint="empty: a text begins with a start token")
         tokens = st.selectbox(
             "Tokens per sample", LENGTHS, index=LENGTHS.index(chosen.max_new_tokens), **form.build_key("max_new_tokens")
         )
-    with st.container(key="fold"), st.popover("Settings", width="content"):
-        top = st.container(key="problems")
         form.show_sampling()
         st.caption(TEXTS["random"])
     settings, problems = read_fields(form.raw, chosen)
@@ -230,6 +230,7 @@ def show_room(desk: DeskState, room: Room) -> None:
         show_notes(desk.notices, "classroom-notes-live")
         if task is not None:
             st.fragment(show_result, run_every=DESK_INTERVAL)(room, task)
+    st.markdown(f"## {TEXTS['plan_titles']}")
     show_lesson_plans()
 
 

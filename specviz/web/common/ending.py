@@ -14,18 +14,19 @@ ENDING = load_toml("texts/ending")
 
 
 def show_ending() -> None:
-    """Show what was learned, what to read, how to cite, and how to go on with one's own models."""
+    """Show what was learned; in a fold what to read, how to cite, and how to go on with one's own models."""
     with st.container(key="onward-ending"):
         st.markdown(f"## {ENDING['title']}")
         summary, reading, citation, usage = ENDING["part"]
         st.markdown(summary["text"])  # under the heading of the whole
-        for column, part in zip(st.columns(2, gap="large"), (reading, citation), strict=True):
-            show_part(column, part)
-        show_part(st, usage)  # as wide as the page: no command breaks inside an option
+        with st.expander(ENDING["fold"]):
+            show_part(st, usage)
+            for column, part in zip(st.columns(2, gap="large"), (reading, citation), strict=True):
+                show_part(column, part)
 
 
 def show_part(place: Any, part: Mapping[str, str]) -> None:
     """Show a part of the ending: a title, a text, and lines to copy if it has some."""
     place.markdown(f"### {part['title']}\n{part['text']}")
     if "code" in part:
-        place.code(part["code"].strip().replace("VERSION", __version__), language=None, wrap_lines=True)
+        place.code(part["code"].strip().replace("VERSION", __version__), language=None)  # a line scrolls: no option is torn

@@ -11,10 +11,13 @@ from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from specviz.evidence.serving_setups import records
 from specviz.evidence.serving_setups.records import SetupComparison
 from specviz.figures import pages_and_glossary
 from specviz.figures.numbers import format_probability
+from specviz.glyphs import read_piece
 from specviz.records import ASSETS, load_toml, read_file
 from specviz.speed.records import headline, methods
 from specviz.speed.records.batches import BatchSpeeds
@@ -65,7 +68,7 @@ class Question:
         key: Its name in addresses and in the browser's storage.
         topic: A word or two, on its tile.
         page: Where the situation can be seen.
-        picture: Shown before the answer.
+        picture: Shown beside the question before the answer.
         term: A sentence that explains a term of the question; empty where none is needed.
         note: A sentence below the picture; empty where none is needed.
     """
@@ -76,7 +79,7 @@ class Question:
     asks: str
     options: tuple[Option, ...]
     page: PageLink
-    picture: BarPicture | None = None
+    picture: BarPicture
     term: str = ""
     note: str = ""
 
@@ -90,10 +93,9 @@ class Question:
             {"text": one.text, "explanation": one.explanation, "picture": one.picture.build_payload(), "right": one.right}
             for one in self.options
         ]
-        picture = self.picture and self.picture.build_payload()
         sentences = {"key": self.key, "topic": self.topic, "term": self.term, "note": self.note}
         sentences |= {"situation": self.situation, "asks": self.asks}
-        return sentences | {"picture": picture, "options": options, "page": asdict(page)}
+        return sentences | {"picture": self.picture.build_payload(), "options": options, "page": asdict(page)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +142,6 @@ def build_questions_payload(
         "pair": recorded.methods.settings.pair,
         "headline": pages_and_glossary.PAGES["questions"].title,
         "lede": TEXTS["lede"],
-        "waits": TEXTS["waits"],
         "onward": {"name": after.path, "title": after.title},
         "questions": [one.build_payload(resolve_link(one.page)) for one in list_questions(recorded)],
     }
@@ -178,7 +179,7 @@ def _build_question(table: Mapping[str, Any], numbers: Mapping[str, Any], pictur
             for one in table["options"]
         ),
         PageLink(page["name"], {key: value.format_map(numbers) for key, value in page["query"].items()}, page["words"]),
-        pictures[table["shown"]] if "shown" in table else None,
+        pictures[table["shown"]],
         table.get("term", ""),
         table.get("note", "").format_map(numbers),
     )
@@ -223,7 +224,10 @@ def _compare_draft_costs(comparison: MethodComparison) -> Situation:
 def _compare_adversary(comparison: MethodComparison) -> Situation:
     """A bad draft costs speed, never correctness."""
     bad, plain = _read_row(comparison, "adversarial"), _read_row(comparison, "target")
+    names, slots, drafted, after = _find_bad_suggestion(comparison)
     numbers = {
+        "draft": drafted,
+        "after": after,
         "shares": _describe_shares(bad.first, "with the adversary"),
         "ms": _format_ms(bad.ms),
         "plain_ms": _format_ms(plain.ms),
@@ -231,11 +235,32 @@ def _compare_adversary(comparison: MethodComparison) -> Situation:
         "hardly": PHRASES["hardly_more"] if bad.per_pass < 1.05 else "",
     }
     pictures = {
+        "distributions": build_token_bars(
+            f"probability of the next token after “{after}”",
+            names,
+            [[Bar(((key, slot[key]),), _format_hundredths(slot[key])) for key in ("p", "q")] for slot in slots],
+            (("p", "target p"), ("q", "adversary’s q")),
+        ),
         "samples": _build_samples("with the adversary", bad.first),
         "times": _build_times(comparison, {"no draft": plain.ms, "adversary": bad.ms}, "adversary"),
         "two_samples": _build_two_samples(plain.first, bad.first),
     }
     return numbers, pictures
+
+
+def _find_bad_suggestion(comparison: MethodComparison) -> tuple[list[str], Slots, str, str]:
+    """The first draft token of the adversary's recorded round: names of the bars, the bars, the token, and the words before it."""
+    row = comparison.row("adversarial")
+    assert row is not None and row.trace is not None, "a round of each method is recorded"
+    trace, position = row.trace, list_positions(row.trace)[0]
+    slots = _merge_slots(position["slots"], position["draft"])
+    text = b"".join(read_piece(trace.pieces, token) for token in trace.prompt_ids).decode("utf-8", "replace")
+    return [_name_slot(slot) for slot in slots], slots, position["draft"], "… " + " ".join(text.split()[-4:])
+
+
+def _format_hundredths(x: float) -> str:
+    """A probability whose smaller digits do not matter."""
+    return "<0.01" if 0.0 < x < 0.005 else f"{x:.2f}"
 
 
 def _compare_replacements(trace: Trace) -> Situation:
@@ -403,13 +428,21 @@ def _compare_batches(batches: BatchSpeeds) -> Situation:
         "crowd_high": f"{max(crowd_values):.2f}",
         "between": PHRASES["gain_varies" if varies else "gain_is_noise"],
     }
-    title = f"speed with draft tokens over speed without; the fastest of {batches.gammas[0]} to {batches.gammas[-1]} draft tokens a round"
+    title = f"speed over no drafting; the fastest of {batches.gammas[0]} to {batches.gammas[-1]} draft tokens a round"
 
     def build_picture(rows: Sequence[int], highlighted: int) -> BarPicture:
         gains = {names[n]: best[n][1] for n in rows}
         return build_comparison(title, gains, names[highlighted], (1.0, "no gain"), "95% interval")
 
+    one = float(np.median(batches.passes[0][0]))
+    passes = [(rows, float(np.median(timed[0])) / one) for rows, timed in zip(batches.rows, batches.passes, strict=True)]
+    costs = {_count_things(rows, "text"): (cost, f"{cost:.1f}") for rows, cost in passes}
     pictures = {
+        "passes": build_comparison(
+            "time of a target pass for the next token of every text, in passes for one text",
+            costs,
+            roles=dict.fromkeys(costs, "p"),
+        ),
         "all": build_picture(batches.rows, last),
         "one": build_picture(batches.rows, first),
         "ends": build_picture((first, last), last),
@@ -431,6 +464,9 @@ def _compare_quantization(comparison: SetupComparison) -> Situation:
         "whole_pass": format_probability(whole),
     }
     pictures = {
+        "moved": build_comparison(
+            title, {"rounding to 8 bits": bars["quantization"], "draft tokens": (0.0, "?")}, "rounding to 8 bits"
+        ),
         "from_either": build_comparison(
             "how far the output’s distribution is, mean total variation",
             {"from the weights before rounding": bars["quantization"], "from the quantized target": bars[by_token]},

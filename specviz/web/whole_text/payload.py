@@ -24,6 +24,7 @@ from specviz.speed.records.passage import (
     LANES,
     SPECULATIVE,
     TARGET_ONLY,
+    WRITTEN,
     Lane,
     Passage,
     WrittenToken,
@@ -32,7 +33,7 @@ from specviz.trace import Round, Trace
 from specviz.web.one_round.payload import write_cursor
 from specviz.web.one_round.words import build_steps, find_replaced
 from specviz.web.whole_text import words
-from specviz.web.whole_text.figures import list_divergences
+from specviz.web.whole_text.figures import MARKED
 
 HERE = "./"  # the app that shows this page
 LASTS = 8.0  # seconds that a replay should take
@@ -50,9 +51,8 @@ def build_lanes_payload(passage: Passage, done: bool = True, app: str | None = H
 
     Returns:
         ``lanes``: per way its tokens, each with glyphs, origin (``is``), round and time, and its rounds; ``makes``: the character of this
-        token's bytes together with those of the tokens from number ``since`` on. ``ask``: a question for an audience. ``hint``: what a click on a
-        token does; ``dashed``: what dashes under one mean; empty for neither. ``answer``: passes
-        and speed in words; ``speed``: address of *How fast?*, where there is one. ``end``: seconds at the right end of both tracks. ``pace``: how
+        token's bytes together with those of the tokens from number ``since`` on; ``hint``: what a click on its tokens does, empty for nothing.
+        ``ask``: a question for an audience. ``answer``: speed and passes in words; ``speed``: address of *How fast?*, where there is one. ``end``: seconds at the right end of both tracks. ``pace``: how
         many times slower than the decoding a replay runs.
     """
     end = max(_compute_end(passage, getattr(passage, lane), done) for lane in LANES)
@@ -65,8 +65,6 @@ def build_lanes_payload(passage: Passage, done: bool = True, app: str | None = H
         "legend": _build_legend(passage),
         "answer": words.build_answer(passage),
         "speed": None if app is None else f"{app}speed",
-        "hint": "" if app is None else "Click a token to open its round.",
-        "dashed": "the models differ most" if passage.read and passage.read.divergences else "",
         "ask": PAGES["whole_text"].ask,
         "end": end,
         "pace": next((pace for pace in PACES if pace * end >= LASTS), PACES[-1]),
@@ -82,21 +80,23 @@ def _compute_end(passage: Passage, lane: Lane, done: bool) -> float:
 def _build_lane(passage: Passage, key: str, app: str | None) -> dict[str, Any]:
     lane = getattr(passage, key)
     pieces = {**passage.target.trace.pieces, **lane.trace.pieces}
-    divergences = list_divergences(passage.read) if key == TARGET_ONLY and passage.read else []
+    divergences = list_divergent_words(passage.read) if key == TARGET_ONLY and passage.read else []
     made = _find_joint_characters(lane)
     tokens = [
         _build_token(pieces, token) | {"divergence": n in divergences, **made.get(n, {"makes": ""})}
         for n, token in enumerate(lane.tokens)
     ]
     rounds = [{"at": at, "count": len(round_.committed)} for at, round_ in zip(lane.clock, lane.trace.rounds, strict=True)]
+    hint = words.HINTS[TARGET_ONLY] if divergences else ""
     if key == SPECULATIVE and app is not None:
+        hint = words.HINTS[SPECULATIVE]
         links = [
             link_round(passage.settings, n, app, step)
             for n, round_ in enumerate(lane.trace.rounds)
             for step in _find_deciding_steps(lane.trace, round_)
         ]
         tokens = [row | {"href": href} for row, href in zip(tokens, links, strict=True)]
-    return {"key": key, "title": words.TITLES[key], "tokens": tokens, "rounds": rounds, "seconds": lane.seconds}
+    return {"key": key, "title": words.TITLES[key], "tokens": tokens, "rounds": rounds, "seconds": lane.seconds, "hint": hint}
 
 
 def _find_deciding_steps(trace: Trace, round_: Round) -> list[int]:
@@ -113,9 +113,9 @@ def _find_deciding_steps(trace: Trace, round_: Round) -> list[int]:
 
 
 def _build_legend(passage: Passage) -> list[dict[str, Any]]:
-    """Each origin that tokens of the second text have, and how many."""
+    """Each origin that tokens of the second text have and those of the first have not, and how many."""
     counts = passage.speculative.counts
-    return [{"is": key, "count": counts[key]} for key in words.SAID if key in counts]
+    return [{"is": key, "count": counts[key]} for key in words.SAID if key in counts and key != WRITTEN]
 
 
 def _build_token(pieces: Mapping[int, str], one: WrittenToken) -> dict[str, Any]:
@@ -141,6 +141,34 @@ def link_round(settings: Settings, round_: int, app: str = HERE, step: int = 0) 
     return f"{app}one_round?" + urlencode(settings.to_query() | {"prompt": settings.prompt, "at": write_cursor(round_, step)})
 
 
+def list_divergent_words(scored_text: ScoredText) -> list[int]:
+    """The places where the models differ most, the largest difference first, of those at which all that is named is whole words.
+
+    That is the token of the text, and the likeliest token of each model: a part of a word says little to a reader. In a text without such
+    a place every place counts.
+    """
+    places = scored_text.divergence_places
+    words = [place for place in places if _is_whole_word(scored_text, place) and _favor_words(scored_text, place)]
+    return list(words or places)[:MARKED]
+
+
+def _favor_words(scored_text: ScoredText, place: int) -> bool:
+    """Whether each model's likeliest token begins with a space or is a sign: none goes on with a word."""
+    probs = scored_text.divergences[place]
+    likeliest = (max(zip(row, probs.tokens, strict=True))[1] for row in (probs.p, probs.q or probs.p))
+    return not any(decode_whole(read_piece(scored_text.pieces, token))[:1].isalpha() for token in likeliest)
+
+
+def _is_whole_word(scored_text: ScoredText, place: int) -> bool:
+    """Whether the token is letters alone, begins a word, and the next token does not go on with a letter."""
+    if place + 1 == len(scored_text.tokens):
+        return False  # it may go on
+    near = scored_text.tokens[max(0, place - 1) : place + 2]
+    *before, own, after = (decode_whole(read_piece(scored_text.pieces, token)) for token in near)
+    begins = own.startswith(" ") or (bool(before) and not before[0][-1:].isalpha())
+    return begins and own.lstrip(" ").isalpha() and not after[:1].isalpha()
+
+
 def build_divergences_payload(passage: Passage) -> dict[str, Any] | None:
     """The places where the models differ most, with both distributions; None where nothing was read."""
     read = passage.read
@@ -151,7 +179,7 @@ def build_divergences_payload(passage: Passage) -> dict[str, Any] | None:
     raws = [read_piece(read.pieces, token) for token in read.tokens]
     rows = [
         _build_divergence(read, place) | _split_around(before + b"".join(raws[:place]), raws[place], b"".join(raws[place + 1 :]))
-        for place in list_divergences(read)
+        for place in list_divergent_words(read)
     ]
     return {"id": f"{passage.settings.to_query()}", "divergences": rows}
 

@@ -121,14 +121,18 @@ def describe_origin(state: WholeTextState, passage: Passage) -> str:
 
 
 def show_differences(passage: Passage, scored_text: ScoredText, kind: str) -> None:
-    """Where the models differ: along the text and at chosen places; folded, over all tokens and by kind of word."""
+    """Where the models differ: at chosen words; folded, along the text, over all tokens and by kind of word."""
     st.container(key="whole_text-second").markdown(f"### Where do the two models differ?\n{words.TEXTS['differences']}")
-    _show_chart("along", draw_cached(figures.plot_along_text, scored_text, kind), figures.describe_along_text(scored_text))
     if divergences := payload.build_divergences_payload(passage):
         _component.draw("whole_text-divergences", {"payload": divergences})
     curves, recorded = draw_cached(compute_spread, scored_text, passage.settings.pair), load_recorded_profile(passage.settings)
-    fold = st.expander("Details: how many tokens, which words, all numbers", key="whole_text-spread", on_change="rerun")
+    fold = st.expander("Every token: along the text, how many, which words", key="whole_text-spread", on_change="rerun")
     if fold.open:
+        with fold:
+            st.markdown("### Along the text")
+            _show_chart(
+                "along", draw_cached(figures.plot_along_text, scored_text, kind), figures.describe_along_text(scored_text)
+            )
         left, right = fold.columns(2, gap="large")
         with left:
             st.markdown("### At a few tokens, or everywhere?")

@@ -23,6 +23,7 @@ from specviz.speed.records.passage import (
 TEXTS = load_toml("texts/whole_text")
 TITLES = {TARGET_ONLY: "Target model alone", SPECULATIVE: "With a draft model"}
 SAID = {"accepted": "accepted draft token", "residual": "replacement", "bonus": "bonus token", "target": "target token"}
+HINTS = {TARGET_ONLY: "dashed: the models differ most", SPECULATIVE: "click a token to open its round"}  # what is behind tokens
 UNEVEN, SLOW = 1.3, 10.0  # slowest over fastest run; tokens per second, about as fast as people read
 
 
@@ -32,19 +33,19 @@ def count_things(count: int, what: str, several: str = "") -> str:
 
 
 def build_answer(passage: Passage) -> dict[str, str]:
-    """The answer of the page: passes and speed of both ways in one line, and the speed as a quotient in words.
+    """The answer of the page: the speed and the passes of both ways in one line, and the speed as a quotient in words.
 
-    Returns ``passes``, ``factor``, ``unit``, ``equation`` and ``elsewhere``; all are empty until both texts are written.
+    Returns ``factor``, ``unit``, ``passes``, ``equation`` and ``elsewhere``; all are empty until both texts are written.
     """
     alone, drafted = passage.target, passage.speculative
     if passage.read is None or not (alone.seconds and drafted.seconds):
-        return dict.fromkeys(("passes", "factor", "unit", "equation", "elsewhere"), "")
+        return dict.fromkeys(("factor", "unit", "passes", "equation", "elsewhere"), "")
     gained, cost, speed = drafted.tokens_per_pass, drafted.per_round / alone.per_round, drafted.speed / alone.speed
     equals = "=" if f"{round(gained, 2) / round(cost, 2):.2f}" == f"{speed:.2f}" else "≈"
     return {
-        "passes": f"{count_things(len(drafted.clock), 'target pass', 'target passes')} instead of {len(alone.clock)}, but drafting takes time, too:",
         "factor": f"{speed:.2f}",
         "unit": "times as fast" if speed >= 1.0 else "times as fast: drafting does not pay here",
+        "passes": f"{count_things(len(drafted.clock), 'pass', 'passes')} instead of {len(alone.clock)}, but drafting takes time.",
         "equation": f"A round gives {gained:.2f} tokens and lasts {cost:.2f} single passes: {gained:.2f} / {cost:.2f} {equals} {speed:.2f}, at temperature {passage.settings.temperature:g}.",
         "elsewhere": headline.relate_to_headline(passage.settings),
     }

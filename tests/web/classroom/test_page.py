@@ -115,10 +115,16 @@ def test_the_page_opens_with_what_a_class_makes_told_as_recorded(rooms):
     assert shares == known.result.arms[0] and told in read_page(app)
     assert f"temperature {known.settings.temperature:g}" in told, "it need not be that of the fields beside it"
     assert sum(shares.rows.counts) == shares.n, "every sample is in a bar"
-    assert [fold.label for fold in app.expander] == ["Change the text that the class continues"]
     page = read_page(app)
     assert all(TASKS[kind]["title"] in page and TASKS[kind]["sees"] in page for kind in KINDS)
     assert "/room/' method='get'" in page and all(step["title"] in page for step in TEXTS["steps"])
+
+
+@pytest.mark.parametrize(("root", "said"), [("http://localhost:8501/", "reach_local"), ("https://a.example/", "reach")])
+def test_how_phones_reach_a_room_stands_beside_its_button(rooms, monkeypatch, root, said):
+    monkeypatch.setattr(view, "_find_root", lambda: root)
+    assert [TEXTS[name] for name in ("reach_local", "reach") if TEXTS[name] in read_page(open_page())] == [TEXTS[said]]
+    assert "--host 0.0.0.0" in TEXTS["reach_local"]
 
 
 def test_the_sentence_for_phones_names_the_address_of_this_computer_where_it_has_one(monkeypatch):

@@ -96,7 +96,12 @@ def test_whether_neighbors_differ_by_more_than_noise_is_read_from_the_intervals(
     overlapping = factors | {8: (1, Estimate(1.02, 0.97, 1.06, 48))}
     for best, words in ((factors, "more than noise"), (overlapping, "may be noise")):
         batches = SimpleNamespace(
-            rows=(1, 4, 8), gammas=(1, 3), settings=Settings(), machine={}, find_best=lambda key, rows, best=best: best[rows]
+            rows=(1, 4, 8),
+            gammas=(1, 3),
+            passes=(((0.001,),),) * 3,
+            settings=Settings(),
+            machine={},
+            find_best=lambda key, rows, best=best: best[rows],
         )
         assert words in _compare_batches(batches)[0]["between"]
     assert "more than noise" in find_right_option("when-not").explanation
@@ -204,6 +209,15 @@ def test_the_pictures_before_an_answer_hold_all_of_both_distributions_and_do_not
         assert any(group.name in ASKED["refused"].situation for group in groups), "the draft token has its bars"
         for place in range(2):
             assert sum(group.bars[place].parts[0][1] for group in groups) == pytest.approx(1.0)
+    for place in range(2):
+        assert sum(group.bars[place].parts[0][1] for group in ASKED["adversary"].picture.groups) == pytest.approx(1.0)
+    likely = ASKED["adversary"].picture.groups[:3]
+    assert all(p.parts[0][1] > 1000 * q.parts[0][1] for p, q in (group.bars for group in likely)), (
+        "it never suggests what is likely"
+    )
+    assert [bar.label for group in ASKED["quantized"].picture.groups for bar in group.bars] == ["0.014", "?"]
+    passes = [bar.parts[0][1] for group in ASKED["when-not"].picture.groups for bar in group.bars]
+    assert passes == sorted(passes) and passes[0] == 1.0 and len(passes) == len(RECORDED.batches.rows)
     known = ASKED["samples"].picture
     assert [bar.label for group in known.groups for bar in group.bars] == ["0.20", "0.02"]
     assert len(known.groups) < len(find_right_option("samples").picture.groups)
@@ -237,7 +251,7 @@ def test_a_question_with_two_right_answers_or_a_bar_of_an_unknown_kind_is_refuse
     picture = build_comparison("a", {"b": (1.0, "1")})
     both = (Option("a", "b", picture, right=True), Option("c", "d", picture, right=True))
     with pytest.raises(ValueError, match="one right answer"):
-        Question("x", "t", "a", "b?", both, PageLink("speed", {}, "c"))
+        Question("x", "t", "a", "b?", both, PageLink("speed", {}, "c"), picture)
     with pytest.raises(ValueError, match="'blue'"):
         Bar((("blue", 0.5),), "0.5")
 

@@ -55,7 +55,7 @@ def open_page(query: dict[str, str]) -> dict:
 
 def test_the_recorded_passage_opens_without_torch_and_says_where_it_was_measured():
     seen = open_page({})
-    assert (seen["errors"], seen["heavy"], seen["figures"], seen["lanes"]) == (0, [], 1, [128, 128])
+    assert (seen["errors"], seen["heavy"], seen["figures"], seen["lanes"]) == (0, [], 0, [128, 128])
     assert "Write it live" in seen["buttons"] and "Stop" not in seen["buttons"]
     assert not seen["print"], "no figure is drawn for an export that nobody asked for"
     assert any(one.startswith("Recorded. Measured ") and "cores" in one and "warm-up" in one for one in seen["text"])
