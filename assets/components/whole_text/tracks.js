@@ -5,7 +5,7 @@ import { seconds } from "../lib/numbers.js";
 
 export const NARROW = 640; // px: below it the page is a phone's
 const HEIGHT = 88; // of a track with the tallest column
-const HEIGHT_NARROW = 76;
+const HEIGHT_NARROW = 70;
 export const LEFT = 176; // its name stands before it
 const NAME = 200; // on a phone: where a time at the end of its run is behind the name
 const LEAST = 26; // of any track: its name stands there
