@@ -13,7 +13,7 @@ export class Divergences {
     this.at = 0;
     this.list = h("div", { class: "divergenceList", role: "radiogroup", "aria-label": "Places where the models differ most" });
     this.title = h("h3", {});
-    this.key = h("p", { class: "key" }, h("span", {}, h("i", { class: "swatch p" }), "target p"), h("span", {}, h("i", { class: "swatch q" }), "draft q"));
+    this.key = h("p", { class: "key" }, h("span", {}, h("i", { class: "swatch p" }), "target p"), h("span", {}, h("i", { class: "swatch q" }), "draft q"), h("span", {}, "▸ in the text"));
     this.bars = h("div", { class: "divergenceBars", role: "img" });
     this.sentence = h("p", { class: "sentence", "aria-live": "polite" });
     const head = h("p", { class: "divergenceHead", id: "divergence-head" }, h("span", {}, "where the target wrote"), h("span", {}, "rejection probability"));
