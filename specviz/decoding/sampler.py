@@ -125,13 +125,14 @@ def iterate_rounds(
     """Decode many rows, ``batch`` at a time, until each has ended or has ``most`` tokens. Yields the rounds of each batch.
 
     With an ``order`` all rows take a round before any takes its next one, sorted by this key; without, the next row takes the
-    place of one that ends.
+    place of one that ends. Rounds come without their whole distributions.
     """
     waiting = iter(rows)
 
     def take(running: Sequence[Prefix]) -> list[RowRound]:
         results = []
-        for row, round_ in zip(running, steps(running), strict=True):
+        for row, whole in zip(running, steps(running), strict=True):
+            round_ = replace(whole, full=None)  # the next step would need its memory beside these
             after = advance_prefix(row, round_)
             done = after.remaining <= 0 or round_.committed[-1] in eos_token_ids or (most is not None and after.start >= most)
             results.append((row, round_, None if done else after))

@@ -194,7 +194,7 @@ class Decoder:
         rows = (replace(opening, draw=number) for number in rounds)
         for stepped in iterate_rounds(rows, run_step, eos_token_ids, max(1, len(rounds))):
             for row, round_, _ in stepped:
-                rounds[row.draw].append(replace(round_, full=None))
+                rounds[row.draw].append(round_)
             on_progress(max(sum(len(one.committed) for one in text) for text in rounds.values()) / settings.max_new_tokens)
         return [rounds[number] for number in numbers]
 

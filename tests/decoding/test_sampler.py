@@ -6,11 +6,13 @@ With 60 samples a fault in a share of 0.05 of them is found 95 times in 100; wit
 
 from __future__ import annotations
 
+import weakref
+
 import numpy as np
 import pytest
 
-from specviz.decoding.engine import TargetOnlyRandomness, decode, sample_target_only
-from specviz.decoding.sampler import Shard, sample_with_engine, sample_with_shared_distributions
+from specviz.decoding.engine import TargetOnlyRandomness, build_first_prefix, decode, sample_target_only, step
+from specviz.decoding.sampler import Shard, iterate_rounds, sample_with_engine, sample_with_shared_distributions
 from specviz.decoding.samples import NONE, join_samples
 from specviz.models.cache.decoder import CachedModel
 from specviz.models.continuations import MemoizedPaths, iterate_distributions_after
@@ -175,6 +177,26 @@ def test_a_model_that_remembers_answers_in_the_slices_of_one_that_does_not(nodes
         if len(some) == len(paths):
             assert [where for where, _ in asked] == [where for where, _ in plain]
             assert all((one - other).abs().max() < 1e-10 for (_, one), (_, other) in zip(asked, plain, strict=True))
+
+
+@pytest.mark.parametrize("order", (None, lambda row: row.ids), ids=("in turn", "all rows first"))
+def test_the_distributions_of_a_step_are_gone_before_the_next_one(order):
+    """At a vocabulary of 262,144 those of 32 rows are half a gigabyte. ``order``: the two ways in which rows take their rounds."""
+    settings, held, steps_made = Settings(gamma=2, max_new_tokens=6), [], 0
+    target, proposer = build_world("random", settings)
+
+    def run_step(rows):
+        nonlocal steps_made
+        assert not any(one() is not None for one in held), "of the step before"
+        made = step(rows, target, proposer, TokenRule(), PhiloxRandomness(3))
+        held[:] = [weakref.ref(round_.full.p) for round_ in made]
+        steps_made += 1
+        return made
+
+    rows = [build_first_prefix((0,), settings, None, draw) for draw in range(6)]
+    for results in iterate_rounds(rows, run_step, frozenset(), 3, order=order):
+        assert len(results) <= 3 and all(round_.committed for _, round_, _ in results)
+    assert steps_made > 4
 
 
 def test_progress_grows_to_one_and_the_watcher_can_stop_it():
