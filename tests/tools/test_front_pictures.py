@@ -9,7 +9,8 @@ import pytest
 from PIL import Image
 
 from specviz.figures.preview import SIZE
-from specviz.web.front.race_payload import LASTS
+from specviz.web.front.race_payload import build_race_payload
+from specviz.web.front.state import load_recorded_race
 from tools.front_pictures import ANIMATION, MARGIN, PREVIEW, ROOT
 
 THEME = (ROOT / "assets" / "styles" / "theme.css").read_text(encoding="utf-8")
@@ -53,7 +54,9 @@ def test_the_animation_is_smooth_small_and_as_long_as_the_race(animation):
     times = animation[1]
     assert len(times) > 80 and ANIMATION.stat().st_size < 2_000_000
     race = times[: next(place for place, time in enumerate(times) if time > 2000)]
-    assert max(race) <= 400 and sum(race) / 1000 == pytest.approx(LASTS, abs=1.0)
+    shown = build_race_payload(load_recorded_race(), recorded=True)
+    lasts = shown["factor"] * max(lane["seconds"] for lane in shown["lanes"])
+    assert max(race) <= 400 and sum(race) / 1000 == pytest.approx(lasts, abs=1.0)
 
 
 def test_the_preview_has_its_size_margins_and_the_targets_blue():

@@ -136,7 +136,7 @@ export class Race {
 
   drawSmall() {
     if (!this.data) return;
-    const spaced = fill(this.texts.spaced, { factor: this.data.factor.toFixed(0) });
+    const spaced = fill(this.texts.spaced, { factor: this.data.factor });
     say(this.small, this.live?.busy || `${this.data.origin} ${spaced}${this.live ? "" : ` ${this.texts.recorded}`}`);
   }
 

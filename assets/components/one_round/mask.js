@@ -31,7 +31,7 @@ export function drawMask(mask, plan, chips, texts) {
   move(mask.foot, x + pad, y + high - (plan.narrow ? 8 : 14));
   say(mask.foot, plan.narrow ? "" : w < FOOT ? texts.foot[0] : texts.foot.join(" "));
   const rows = listSeenCells(chips.length), left = x + pad + (named ? LABEL : 0), top = y + (plan.narrow ? 76 : 88), below = plan.narrow ? 12 : 42;
-  const step = Math.min(34, (y + high - below - top) / rows.length), wide = Math.min(named ? 92 : 40, (x + w - pad - left) / rows.length);
+  const step = Math.min(plan.narrow ? 34 : 80, (y + high - below - top) / rows.length), wide = Math.min(named ? 92 : 40, (x + w - pad - left) / rows.length);
   const names = chips.map(({ glyphs }) => glyphLine(glyphs, Math.max(3, Math.floor(wide / 7))));
   const nodes = rows.flatMap((row, r) => row.map((seen, c) => {
     const cell = s("rect", { class: seen ? "cell seen" : "cell", rx: 3 });

@@ -10,10 +10,10 @@ from specviz.glyphs import is_special, read_piece
 from specviz.speed.records.passage import LANES, SPECULATIVE, Lane, Passage, label_origins
 from specviz.trace import Round
 from specviz.web.front.words import describe_origin
+from specviz.web.whole_text.payload import LASTS, PACES
 
 TOKENS = 128  # of each text: all of the recorded ones, so that their speed is that of Whole text
 TOKENS_MIN = 16  # of each text, from which on their speeds are compared
-LASTS = 9.5  # seconds that the slower text takes on the page
 
 
 def build_race_payload(passage: Passage, recorded: bool) -> dict[str, Any]:
@@ -26,7 +26,7 @@ def build_race_payload(passage: Passage, recorded: bool) -> dict[str, Any]:
     Returns:
         ``lanes``: per way its rounds, each with begin and end in measured seconds, its draft tokens (``t``: text, ``is``: accepted,
         rejected or unchecked) and the tokens that it wrote (``t``, ``is``: their origin); ``factor``: how many times slower than
-        measured the clocks run; ``gain``: tokens a second with a draft over those of the target alone, None where a text ended
+        measured the clocks run, as on Whole text; ``gain``: tokens a second with a draft over those of the target alone, None where a text ended
         before ``TOKENS_MIN`` tokens; ``fewer``: tokens a pass with a draft over those of the target alone.
     """
     lanes = {key: _build_lane(getattr(passage, key), key) for key in LANES}
@@ -37,7 +37,7 @@ def build_race_payload(passage: Passage, recorded: bool) -> dict[str, Any]:
         "id": f"{passage.settings.to_query()} {passage.date if recorded else alone}",
         "prompt": passage.settings.prompt,
         "lanes": list(lanes.values()),
-        "factor": LASTS / longest if longest else 1.0,
+        "factor": next((pace for pace in PACES if pace * longest >= LASTS), PACES[-1]),
         "gain": _compare_speeds(*((counts[key], lanes[key]["seconds"]) for key in LANES)),
         "fewer": _compare_speeds(*((counts[key], float(len(lanes[key]["rounds"]))) for key in LANES)),
         "origin": describe_origin(passage, recorded),
