@@ -15,7 +15,7 @@ export function makeHead(view) {
   presets.addEventListener("change", () => view.begin({ preset: presets.value, from: null }));
   const about = h("p", { class: "status" });
   const words = h("div", { class: "words" }, h("h2", { class: "headline" }, view.texts.question), h("p", { class: "lead" }, ...withFormulas(view.texts.lead)));
-  return { node: h("header", {}, words), from: h("div", { class: "from" }, undo, presets), presets, undo, about };
+  return { node: h("header", {}, words), from: h("div", { class: "from" }, undo, h("label", { class: "example" }, "Example ", presets)), presets, undo, about };
 }
 
 export function drawHead(head, view) {
