@@ -297,7 +297,7 @@ def test_every_part_of_a_round_has_its_name_and_a_click_in_a_part_leads_to_its_s
         box = page.locator(".part").nth(3).bounding_box()
         page.mouse.click(box["x"] + share * box["width"], box["y"] + 4)
         assert page.locator(".track input").input_value() == str(find_step(payload, kind, node=1))
-        expect(page.locator(".part.now .label")).to_have_text("check 2")
+        expect(page.locator(".part.now .label")).to_have_text(checks[1])
 
 
 def test_the_axis_stays_through_a_round(open_stage):
