@@ -160,6 +160,7 @@ function fillSide(lane, data, end) {
     mark.style.left = `${(100 * round.end) / end}%`;
     return mark;
   });
+  lane.ticks.style.setProperty("--bars", Math.ceil((data.rounds.length * end) / (data.seconds || 1))); // of so many in a row each is seen alone
   lane.ticks.replaceChildren(...lane.marks);
   lane.data = data;
 }
