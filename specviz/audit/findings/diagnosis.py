@@ -39,7 +39,7 @@ from specviz.audit.findings.prefix_table import (
     compute_distributions,
     compute_kept_rejected,
 )
-from specviz.audit.findings.temperature_chain import MIXED, fit_temperature_chain
+from specviz.audit.findings.temperature_chain import MIXED, fit_temperature_chains
 from specviz.decoding.samples import Samples
 from specviz.evidence.mistakes.published import PUBLISHED_MISTAKES
 from specviz.evidence.mistakes.registry import drop_warpers
@@ -189,7 +189,7 @@ def score_mistakes(
     for is_greedy, _ in DRAFT_KINDS:
         if mine := heats[is_greedy]:
             found += _refine_temperature([one for one in found if one.mistake in mine], table, settings)
-            found += [_score_chain(mine, table, plan) for plan in plans]
+            found += _score_chains(mine, table, plans)
     return found
 
 
@@ -219,11 +219,15 @@ def _refine_temperature(found: Sequence[_ScoredMistake], table: PrefixTable, set
             yield _ScoredMistake(one, best.schedule, ratio)
 
 
-def _score_chain(heats: dict[KnownMistake, EdgeProbabilities], table: PrefixTable, plan: DraftSchedule) -> _ScoredMistake:
+def _score_chains(
+    heats: dict[KnownMistake, EdgeProbabilities], table: PrefixTable, plans: Sequence[DraftSchedule]
+) -> list[_ScoredMistake]:
     """Each verified token meets a temperature of its own. The score is less the penalty of Schwarz 1978 for the fitted probabilities."""
-    chain = fit_temperature_chain(heats, table, plan)
-    penalty = chain.num_parameters / 2 * log(max(2, int(table.count.sum())))
-    return _ScoredMistake(chain.mistake, plan, compute_log_ratio(chain.written, table.gather(table.p), table.count) - penalty)
+    found, exact = [], table.gather(table.p)
+    for plan, chain in zip(plans, fit_temperature_chains(heats, table, plans), strict=True):
+        penalty = chain.num_parameters / 2 * log(max(2, int(table.count.sum())))
+        found.append(_ScoredMistake(chain.mistake, plan, compute_log_ratio(chain.written, exact, table.count) - penalty))
+    return found
 
 
 # What is said -----------------------------------------------------------------------------------------------------------------

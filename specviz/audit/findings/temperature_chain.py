@@ -6,7 +6,7 @@ and its probabilities are fitted to the samples by expectation maximization (Bau
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -46,70 +46,84 @@ class TemperatureChain:
 
 @dataclass(frozen=True, slots=True)
 class _ChainInputs:
-    """accepted, last: (E, C) by temperature, as of EdgeProbabilities; exact: (E,) the target's; drafting: (L, L + 1), of build_state_mask."""
+    """What is the same in all rounds.
+
+    Attributes:
+        accepted, last, either: (E, C) by temperature, as of EdgeProbabilities, and their sum.
+        exact: (E,) the target's probability.
+        drafting: (L, S, L + 1), of build_state_mask.
+    """
 
     table: PrefixTable
     accepted: Tensor
     last: Tensor
+    either: Tensor
     exact: Tensor
     drafting: Tensor
 
 
-def fit_temperature_chain(
-    edges_by_temperature: Mapping[KnownMistake, EdgeProbabilities], table: PrefixTable, schedule: DraftSchedule
-) -> TemperatureChain:
-    """Fit the chain. edges_by_temperature: pass-temperature at each of C temperatures, all with the same kind of draft."""
+def fit_temperature_chains(
+    edges_by_temperature: Mapping[KnownMistake, EdgeProbabilities], table: PrefixTable, schedules: Sequence[DraftSchedule]
+) -> list[TemperatureChain]:
+    """Fit a chain for each of S schedules, all at once: operations on so few numbers take as long for one.
+
+    edges_by_temperature: pass-temperature at each of C temperatures, all with the same kind of draft.
+    """
     ways, edges = list(edges_by_temperature), list(edges_by_temperature.values())
     accepted, last = (
         torch.from_numpy(np.stack([getattr(one, name)[0, 0] for one in edges], axis=-1)) for name in ("accepted", "last")
     )
-    drafting = torch.from_numpy(build_state_mask(schedule, table.length)).double()
-    inputs = _ChainInputs(table, accepted, last, torch.from_numpy(table.gather(table.p)), drafting)
+    drafting = torch.from_numpy(np.stack([build_state_mask(one, table.length) for one in schedules], axis=1)).double()
+    inputs = _ChainInputs(table, accepted, last, accepted + last, torch.from_numpy(table.gather(table.p)), drafting)
     count = torch.from_numpy(table.count).double()
-    # (C + 1, C): how likely each temperature is after that of the verified token before; the last row is for the first one of a text.
-    chain = torch.full((len(ways) + 1, len(ways)), 1.0 / len(ways), dtype=torch.float64)
+    # (S, C + 1, C): how likely each temperature is after that of the verified token before; the last row is for the first one of a text.
+    chain = torch.full((len(schedules), len(ways) + 1, len(ways)), 1.0 / len(ways), dtype=torch.float64)
     moves = torch.zeros_like(chain)
     for _ in range(EM_ROUNDS):
         chain.requires_grad_()
         with torch.enable_grad():
-            likelihood = count @ _follow_chain(inputs, chain)[0].clamp(min=MIN_PROBABILITY).log()
+            likelihood = (count @ _follow_chain(inputs, chain)[0].clamp(min=MIN_PROBABILITY).log()).sum()
         (slope,) = torch.autograd.grad(likelihood, chain)
         chain = chain.detach()
         moves = chain * slope  # expected numbers of moves, given the samples
         often = moves.sum(-1, keepdim=True)
         chain = torch.where(often > 0.0, moves / often.clamp(min=MIN_PROBABILITY), chain)
     written, states = _follow_chain(inputs, chain)
-    num_parameters = (len(ways) - 1) * int((moves.sum(-1) > 0.0).sum())
-    mistake = KnownMistake(
-        "pass-temperature", ways[0].greedy, _build_model(ways, chain, states, schedule), words=_name_temperatures(ways, moves)
-    )
-    return TemperatureChain(mistake, written.numpy(), num_parameters)
+    found = []
+    for number, schedule in enumerate(schedules):
+        mine = _build_model(ways, chain[number], states[:, number], schedule)
+        mistake = KnownMistake("pass-temperature", ways[0].greedy, mine, words=_name_temperatures(ways, moves[number]))
+        num_parameters = (len(ways) - 1) * int((moves[number].sum(-1) > 0.0).sum())
+        found.append(TemperatureChain(mistake, written[:, number].numpy(), num_parameters))
+    return found
 
 
 def _follow_chain(inputs: _ChainInputs, chain: Tensor) -> tuple[Tensor, Tensor]:
-    """As ``compute_edge_probabilities``, (E,) and (G, C + 1, L + 1): a state is also the temperature of the last verified token, C for none."""
-    table, length, none = inputs.table, inputs.table.length, chain.shape[1]
+    """As ``compute_edge_probabilities``, (E, S) and (G, S, C + 1, L + 1): a state is also the temperature of the last verified token, C for none."""
+    table, length, (number, _, none) = inputs.table, inputs.table.length, chain.shape
     fresh = torch.zeros(none + 1, length + 1, dtype=torch.float64)
     fresh[none, 0] = 1.0
-    states, written = fresh.repeat(len(table.prefixes), 1, 1), torch.zeros(len(table.edge), dtype=torch.float64)
+    states = fresh.repeat(len(table.prefixes), number, 1, 1)
+    written = torch.zeros(len(table.edge), number, dtype=torch.float64)
     for here, (mine, child, at) in enumerate(table.levels):
-        before = states[torch.from_numpy(table.edge[mine])]
-        judging = before * inputs.drafting[here]
-        met = torch.einsum("esk,sc->eck", judging, chain)
-        goes_on = met * inputs.accepted[mine][..., None]
-        ends = met.sum(-1) * inputs.last[mine]
-        idle = (before - judging).sum(-1) * inputs.exact[mine][:, None]
-        total = goes_on.sum((1, 2)) + ends.sum(1) + idle.sum(1)
+        parents, place = np.unique(table.edge[mine], return_inverse=True)  # edges after one prefix share what came before
+        before = states[torch.from_numpy(parents)]
+        judging = before * inputs.drafting[here][:, None]
+        met, idle = torch.einsum("pntk,ntc->pnck", judging, chain), (before - judging).sum(-1)
+        verified = (met.sum(-1)[place] * inputs.either[mine][:, None]).sum(-1)
+        total = verified + idle.sum(-1)[place] * inputs.exact[mine][:, None]
         written = written.index_put((torch.from_numpy(mine),), total)
         if not len(child):
             continue
-        further = goes_on[at]
-        further = torch.cat((further[..., :1] + further[..., length:], further[..., 1 : length - 1], ends[at][..., None]), -1)
+        place, mine = place[at], mine[at]  # of the edges that lead to a longer prefix
+        goes_on = met[place] * inputs.accepted[mine][:, None, :, None]
+        ends = met.sum(-1)[place] * inputs.last[mine][:, None]
+        further = torch.cat((goes_on[..., :1] + goes_on[..., length:], goes_on[..., 1 : length - 1], ends[..., None]), -1)
         further = torch.cat(
-            (further, torch.zeros_like(further[:, :1])), 1
+            (further, torch.zeros_like(further[:, :, :1])), 2
         )  # where a token was verified, its temperature is known
-        after = torch.cat((idle[at][..., None], further), -1)
-        mass = total[at][:, None, None]
+        after = torch.cat(((idle[place] * inputs.exact[mine][:, None, None])[..., None], further), -1)
+        mass = total[at][:, :, None, None]
         after = torch.where(mass > 0.0, after / torch.where(mass > 0.0, mass, 1.0), fresh)
         states = states.index_put((torch.from_numpy(child),), after)
     return written, states
