@@ -1,4 +1,4 @@
-"""Models load beside whoever waits for them: a cancel frees the place within a second, and the load is there for the next one."""
+"""Models load beside whoever waits for them: a cancel frees the place, and the load is there for the next one."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def libraries_are_there(monkeypatch):
     monkeypatch.setattr(warmup, "describe_failure", lambda: None)
 
 
-def test_a_cancel_while_models_load_frees_the_place_within_a_second(monkeypatch):
+def test_a_cancel_while_models_load_frees_the_place_before_they_are_there(monkeypatch):
     queue, end, made = FairQueue(places=1), threading.Event(), []
 
     def make(*key):
-        end.wait(30)
+        end.wait()
         made.append(key)
         return "the pair"
 
@@ -35,7 +35,8 @@ def test_a_cancel_while_models_load_frees_the_place_within_a_second(monkeypatch)
     first = queue.submit(lambda ticket: model_loading.wait_for_pair(ticket, SETTINGS))
     wait_for(lambda: model_loading._loads)
     first.cancel()
-    assert wait_for(lambda: first.state == "stopped") < 1.0
+    wait_for(lambda: first.state == "stopped")
+    assert not made
     second = queue.submit(lambda ticket: model_loading.wait_for_pair(ticket, SETTINGS))  # waits for the same load
     wait_for(lambda: second.state == "working")
     end.set()
