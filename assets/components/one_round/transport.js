@@ -21,8 +21,9 @@ export function drawHead(head, view) {
   say(head.headline, data.headline);
   say(head.opening, data.opening ?? "");
   const edits = payload?.edits ?? [];
-  say(head.status, payload ? [`${data.mode} round`, ...edits, ...round.times, ...(data.alone ? [payload.pair] : []), ...payload.status].join(" · ") : "");
-  head.status.title = head.status.textContent; // its end is cut where it is long, so that nothing below moves
+  const first = payload ? [`${data.mode} round`, ...edits, ...round.times] : [], settings = payload ? [...(data.alone ? [payload.pair] : []), ...payload.status] : [];
+  say(head.status, [...first, ...(view.narrow ? [] : settings)].join(" · "));
+  head.status.title = [...first, ...settings].join(" · "); // its end is cut where it is long, so that nothing below moves
   head.status.classList.toggle("isLive", data.mode === "live");
   show(head.status, !data.busy);
   show(head.busy, Boolean(data.busy));
