@@ -61,6 +61,12 @@ def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: next((n for n, start in enumerate(LONGEST) if item.nodeid.startswith(start)), len(LONGEST)))
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop():
+    """What imports have made is exempt from garbage collections too: all of it stays."""
+    gc.freeze()
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item, nextitem):
     """What a file leaves behind (models, figures) is exempt from later garbage collections, which would scan it again and again."""

@@ -71,10 +71,10 @@ def compute_poisson_binomial_tails(k: int, p: np.ndarray, m: np.ndarray) -> tupl
     total = int(m.sum())
     if total <= EXACT_UP_TO:
         each = np.repeat(p, m)
-        low, below = stats.poisson_binom(each).cdf(np.array([k, k - 1]))  # one convolution for both
+        low, below = stats.poisson_binom.cdf(np.array([k, k - 1]), each)  # one convolution for both
         high = 1.0 - float(below)
         if high < SMALL_TAIL:  # the difference has lost its digits: count the failures
-            high = float(stats.poisson_binom(1.0 - each).cdf(total - k))
+            high = float(stats.poisson_binom.cdf(total - k, 1.0 - each))
         return float(low), high
     mean, variance = float(m @ p), float(m @ (p * (1.0 - p)))
     if variance >= NORMAL_FROM:
