@@ -298,7 +298,7 @@ class Preflight:
         rest = {
             name: value for name, value in to_json_fields(replace(self, listings=())).items() if name not in (*models, "listings")
         }
-        derived = {"memory_bytes": self.memory_bytes, "download_bytes": self.download_bytes, "ready": self.ready}
+        derived: dict[str, Any] = {"memory_bytes": self.memory_bytes, "download_bytes": self.download_bytes, "ready": self.ready}
         derived |= {"is_swapped": self.is_swapped, "notes": list(self.all_notes)}
         return {"schema": SCHEMA} | models | rest | derived
 
