@@ -343,10 +343,16 @@ class CompletionsHandler(BaseHTTPRequestHandler):
         """A line for each of 20,000 requests helps nobody."""
 
 
+class _HttpServer(ThreadingHTTPServer):
+    """Many clients connect at the same moment: a shorter queue resets their connections."""
+
+    daemon_threads, request_queue_size = True, 256
+
+
 def start_http_server(api: CompletionsApi, host: str = "127.0.0.1", port: int = 0) -> ThreadingHTTPServer:
     """A server that is bound to a port (0: any free one) and not yet running."""
-    server = ThreadingHTTPServer((host, port), CompletionsHandler)
-    server.daemon_threads, server.api = True, api  # type: ignore[attr-defined]
+    server = _HttpServer((host, port), CompletionsHandler)
+    server.api = api  # type: ignore[attr-defined]
     return server
 
 
