@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import signal
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,7 @@ STEPS = WORKFLOW["jobs"]["audit"]["steps"]
 def list_commands() -> list[list[str]]:
     """Words of the lines of the workflow that call specviz."""
     lines = [line for step in STEPS for line in step.get("run", "").replace("\\\n", " ").splitlines()]
-    return [shlex.split(line)[1:] for line in lines if line.strip().startswith("specviz ")]
+    return [shlex.split(line)[2:] for line in lines if line.strip().startswith("exec specviz ")]
 
 
 def test_the_workflow_runs_every_night_and_its_commands_can_be_parsed():
@@ -46,9 +47,10 @@ def test_the_second_server_starts_when_the_first_one_answers_and_a_failed_audit_
 
 
 def test_the_codes_of_the_page_are_the_commands():
-    rows = {int(code): meaning for code, meaning in re.findall(r"^\| (\d) \| .* \| (.*) \|$", PAGE, re.M)}
+    rows = {int(code): meaning for code, meaning in re.findall(r"^\| (\d+) \| .* \| (.*) \|$", PAGE, re.M)}
     assert rows.keys() == {int(code) for code in COMMANDS["audit"]["exit_codes"]} and {*VERDICT_CODES.values()} <= rows.keys()
     for code, meaning in rows.items():
+        assert code <= 128 or signal.Signals(code - 128) in (signal.SIGINT, signal.SIGTERM)
         for name in re.findall(r"`(\w+Error)`", meaning):
             kind = getattr(specviz.errors, name, None) or getattr(specviz.audit, name)
             assert issubclass(kind, AssertionError) or kind.exit_code == code, name
@@ -63,6 +65,22 @@ def test_the_help_of_a_command_lists_its_codes():
 @pytest.mark.parametrize("tv", (0.1, 0.05, 0.02))
 def test_the_numbers_of_samples_are_computed(tv):
     assert f"| {tv:g} | {count_needed_samples(tv, 4, False):,} | {count_needed_samples(tv, 4, True):,} |" in PAGE
+
+
+@pytest.mark.parametrize("tv", (0.1, 0.05, 0.02))
+def test_the_minutes_follow_from_the_rates_of_the_head(tv):
+    both = 2 * count_needed_samples(tv, 4, True)
+    minutes = [both / rate / 60 for rate in (10, 100, 1000)]
+    shown = " | ".join(f"{one:.0f}" if one >= 20 else f"{one:.1f}" for one in minutes)
+    assert f"| {tv:g} | {both:,} | {shown} |" in PAGE
+
+
+def test_the_minutes_of_a_measurement_follow_from_the_options_of_the_workflow():
+    command = next(words for name, *words in list_commands() if name == "pays")
+    options = build_parser("pays").parse(command)
+    answers = 2 * len(options.concurrency.split(",")) * (options.turns + 1) * options.prompts_per_user
+    assert f"2 × 3 × 11 × 2 = {answers} times the seconds of an answer: {2 * answers / 60:.1f} minutes" in PAGE
+    assert WORKFLOW["jobs"]["audit"]["timeout-minutes"] == 360, "GitHub's default: nothing is assumed about a server"
 
 
 def test_the_options_of_the_plugin_exist():
