@@ -78,7 +78,7 @@ class SampleLog:
         found = []
         for reason, lines in self.left_out.items():
             shown = ", ".join(map(str, lines[:8])) + (", ..." if len(lines) > 8 else "")
-            found.append(f"{format_count(len(lines), 'line')} left out ({shown}): {reason}")
+            found.append(f"{format_count(len(lines), 'line')} left out ({shown}): {reason.rstrip('.')}.")
         return found[:MAX_SENTENCES]
 
 

@@ -19,6 +19,9 @@ from specviz.audit.run import (
     plan_audit,
     run_audit,
 )
+from specviz.audit.run import (
+    REPORT as REPORT_OF_PROMPT,
+)
 from specviz.errors import EndpointError, SettingsError
 from specviz.records import load_toml, write
 from specviz.statistics.finding import ALPHA, format_p_value
@@ -128,13 +131,21 @@ class PromptReports:
 
     def __str__(self) -> str:
         lines = [self.sentence, ""]
-        for row in self.to_record()["prompts"]:
+        for row, report in zip(self.to_record()["prompts"], self.reports, strict=True):
             text = row["prompt"] if len(row["prompt"]) <= SHOWN else f"...{row['prompt'][-SHOWN:]}"
             lines += [
                 f"{row['folder']}: {text!r}",
                 f"  {row['sentence']} (corrected for all prompts: {format_p_value(row['adjusted_p'])})",
             ]
-        return "\n".join([*lines, "", self.speculation])
+            lines += [f"  {sentence}" for sentence in _explain_rejection(report)]
+        return "\n".join([*lines, "", self.speculation, f"Each folder has the whole report of its prompt, {REPORT_OF_PROMPT}."])
+
+
+def _explain_rejection(report: AuditReport) -> list[str]:
+    """Where the samples of a rejected prompt differ first, and which mistake explains them."""
+    audit = report.record["audit"]
+    found = [audit["where"], audit["diagnosis"] and audit["diagnosis"]["sentence"]]
+    return [sentence for sentence in found if sentence]
 
 
 def run_prompts(

@@ -91,6 +91,7 @@ def test_a_log_of_an_exact_server_is_consistent_and_lines_that_cannot_be_tested_
         "sampled with repetition_penalty", "the same seed and text",
     ):  # fmt: skip
         assert reason in said.err and reason in said.out, reason
+    assert "write the same text. Log the ids. 1 line left out" in said.out, "a sentence for each reason"
     record = json.loads((tmp_path / "a" / "report.json").read_text())
     assert main(["check", str(tmp_path / "a" / "report.json"), "--no-redraw"]) == 4 and record["n"] == len(exact_lines)
     assert 'failures="0"' in (tmp_path / "junit.xml").read_text()
@@ -107,7 +108,14 @@ def test_the_token_that_ended_a_text_is_added_where_it_is_known(pair):
 def test_a_fault_that_begins_late_is_rejected(pair, local_pair, tmp_path, capsys):
     lines = [line for prompt in PROMPTS for line in draw_texts(pair, prompt, 1.0, late_temperature=0.4)]
     assert main(["audit", "--log", write_log(tmp_path / "log.jsonl", lines), *local_pair, "--out", str(tmp_path / "a")]) == 1
-    assert "Rejected: " in capsys.readouterr().out
+    said, record = capsys.readouterr().out, json.loads((tmp_path / "a" / "report.json").read_text())
+    tests = record["answers"][0]["tests"]
+    assert (
+        "Rejected: " in said
+        and f"The 6 smallest of {len(tests)} p-values:" in said
+        and said.count("corrected: ") == 6 < len(tests)
+    )
+    assert f"To run it again: specviz audit --log {tmp_path / 'log.jsonl'}" in said
 
 
 def test_too_few_samples_copies_and_a_log_without_reference_have_their_own_answers(exact_lines, local_pair, tmp_path, capsys):

@@ -56,6 +56,7 @@ def test_one_wrong_prompt_of_two_rejects(is_wrong, pair, local_pair, capsys, tmp
     assert code == int(is_wrong) and record["verdict"] == ("rejected" if is_wrong else "consistent")
     assert [one["verdict"] == "rejected" for one in record["prompts"]] == [False, is_wrong]
     assert json.loads((out / "prompts.json").read_text()) == record and record["sentence"] in (out / "prompts.txt").read_text()
+    assert ("The samples part first at position 1" in (out / "prompts.txt").read_text()) is is_wrong
     reports = [json.loads((out / one["folder"] / "report.json").read_text()) for one in record["prompts"]]
     assert [one["settings"]["prompt"] for one in reports] == ["Once upon", "The end"]
     assert {answer["plan"]["alpha"] for one in reports for answer in one["answers"]} == {0.001 / 2 / 2}

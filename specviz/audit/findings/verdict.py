@@ -45,7 +45,7 @@ IN_TURNS = "The two servers were asked in turns, a small batch each, so a machin
 BOTH_SPECULATE = "Speculation was seen at work on both servers, so a mistake that both make does not show."
 NO_SINGLE_PREFIX = "No single prefix shows the difference by itself."
 NEW_SAMPLES = ", with another --seed and another --out for new samples"
-MOST_PLACES = 6  # tests of whole texts that a terminal shows
+MOST_TESTS, MOST_PLACES = 12, 6  # tests of first tokens that a terminal shows in full; of more, and of whole texts, the smallest
 ROUNDING_TV = 1e-4  # total variation below which two precisions are one
 SPECULATION_SEEN = {
     True: ("speculation was seen at work", "Speculation was seen at work: the server counted draft tokens while it answered."),
@@ -357,16 +357,24 @@ def format_verdict(report: Mapping[str, Any]) -> str:
         if model_script := again.get("model_script"):
             lines += ["", "The exact probability by itself, with transformers:", "", model_script.strip()]
     lines += ["", f"To run it again{NEW_SAMPLES if audit.get('servers') else ''}: {audit['command']}"]
-    lines.append("")
-    lines += [
-        f"  {test['name']:<45} {format_p_value(test['p_value']):<12} corrected: {format_p_value(test['adjusted_p'])}"
-        for test in one["tests"]
-    ]
+    lines += ["", *_format_tests(one["tests"], "")] if len(one["tests"]) <= MOST_TESTS else _format_smallest(one["tests"], "")
     for answer in report["answers"][1:]:
-        worst = sorted(answer["tests"], key=lambda test: (test["adjusted_p"], test["p_value"]))[:MOST_PLACES]
-        lines += ["", f"Whole texts, the {len(worst)} smallest of {len(answer['tests'])} p-values:"]
-        lines += [
-            f"  {test['name']:<60} {format_p_value(test['p_value']):<12} corrected: {format_p_value(test['adjusted_p'])}  {test['note']}"
-            for test in worst
-        ]
+        lines += _format_smallest(answer["tests"], "whole texts")
     return "\n".join(lines)
+
+
+def _format_smallest(tests: Sequence[Mapping[str, Any]], of_what: str) -> list[str]:
+    """The tests with the smallest p-values, under a line that says so; the record has all."""
+    worst = sorted(tests, key=lambda test: (test["adjusted_p"], test["p_value"]))[:MOST_PLACES]
+    what = f"{of_what.capitalize()}, the" if of_what else "The"
+    return ["", f"{what} {len(worst)} smallest of {len(tests)} p-values:", *_format_tests(worst, "note")]
+
+
+def _format_tests(tests: Sequence[Mapping[str, Any]], last: str) -> list[str]:
+    """A line for each test. last: a field at its end; empty: none."""
+    wide = max(45, *(len(test["name"]) for test in tests))
+    rows = (
+        (f"  {test['name']:<{wide}} {format_p_value(test['p_value']):<12} corrected: {format_p_value(test['adjusted_p'])}", test)
+        for test in tests
+    )
+    return [f"{row}  {test[last]}".rstrip() if last else row for row, test in rows]

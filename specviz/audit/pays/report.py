@@ -152,7 +152,9 @@ def list_remarks(blocks: Sequence[Block], rounds: Sequence[RoundEstimate], extra
     )
     if failures := sum(len(block.errors) for block in blocks):
         first = next(block.errors[0] for block in blocks if block.errors)
-        found.append(f"{format_count(failures, 'prompt')} got no answer and are left out. The first reason: {first}")
+        found.append(
+            f"{format_count(failures, 'prompt')} got no answer and {'is' if failures == 1 else 'are'} left out. The first reason: {first}"
+        )
     if not can_count_tokens(blocks):
         found.append("The server does not count its tokens, so rates are in characters; ratios of the arms are the same.")
     if fields := sorted(set(NO_ENDS) & set(extra)):

@@ -108,7 +108,7 @@ def stream_answer(
         raise EndpointError("The server broke its stream in the middle of an answer: it gave no reason for stopping.")
     if not arrivals:
         raise EndpointError(
-            "The server streamed an answer without any text: its prompt, or its limit of tokens, leaves nothing to time."
+            "The server streamed an answer without any text: it ended at once, or its limit of tokens leaves nothing to time."
         )
     whole = "".join(pieces)
     return StreamedAnswer(began, tuple(arrivals), len(whole), tokens or None, finish, drafted, accepted, whole)
