@@ -40,6 +40,7 @@ METHODS = (
     {"proposer": "tree", "tree": "2-2"},
     {"proposer": "ngram"},
     {"proposer": "lookahead"},
+    {"proposer": "early-exit", "exit_layer": 12},
     {"proposer": "uniform"},
     {"proposer": "adversarial"},
 )
@@ -92,8 +93,9 @@ def test_cached_rows_and_trees_agree_with_passes_of_one_row_without_a_cache(real
     assert float((again - found[:, 1]).abs().sum(-1).max()) / 2 < 1e-5, "the second draft token was rolled back"
 
 
-def test_the_decoder_has_the_targets_distribution_along_a_text(real_pair):
-    settings = Settings(pair=real_pair.name, prompt=PROMPT, gamma=2, max_new_tokens=16)
+@pytest.mark.parametrize("method", ({}, {"proposer": "early-exit", "exit_layer": 12}), ids=("draft", "early exit"))
+def test_the_decoder_has_the_targets_distribution_along_a_text(real_pair, method):
+    settings = Settings(pair=real_pair.name, prompt=PROMPT, gamma=2, max_new_tokens=16, **method)
     text = real_pair.encode("The capital of France is Paris, a city on the Seine with many bridges.")
     began = time.perf_counter()
     result = check_pair_along_text(real_pair, settings, text, 12)

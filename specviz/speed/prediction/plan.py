@@ -12,6 +12,7 @@ from typing import TypeVar
 import numpy as np
 
 from specviz.errors import SettingsError
+from specviz.models.cache.masks import list_attention_windows
 from specviz.models.pairs.loading import LoadedPair
 from specviz.progress import Expect, ProgressCallback, ignore_progress, split_progress
 from specviz.settings import Settings
@@ -45,6 +46,7 @@ from specviz.speed.prediction.plan_effort import DEFAULT_EFFORT, PlanEffort
 from specviz.speed.records.cost_model import CostModel
 from specviz.speed.records.estimate import PERCENTILES, Estimate
 from specviz.speed.records.plan import MeasuredRow, PlanRow, RoundCostCurve, SpeedPlan
+from specviz.speed.records.server_commands import MIXED_WINDOWS
 from specviz.theory import (
     LinearCost,
     compute_expected_tokens,
@@ -283,7 +285,10 @@ def make_plan(
         rows = [replace(row, operations=compute_operation_factor(row.tokens.value, row.gamma, c_hat)) for row in rows]
     measured = describe_measurement(pair)
     measured["models"] = describe_pair(pair, settings, target_texts[:DRAFTABLE_TEXTS])
-    measured["models"]["draft"]["layers"] = getattr(pair.draft.config.get_text_config(), "num_hidden_layers", None)
+    config = pair.draft.config.get_text_config()
+    measured["models"]["draft"]["layers"] = getattr(config, "num_hidden_layers", None)
+    if len(list_attention_windows(config)) > 1:
+        measured["models"]["draft"]["windows"] = MIXED_WINDOWS
     plan = SpeedPlan(
         settings=settings,
         text={"name": name, "tokens": size} | identify_text(text),

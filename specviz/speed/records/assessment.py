@@ -133,7 +133,7 @@ class Assessment:
         """How servers are started with ``served``; empty where they lack the method or nothing was planned."""
         if self.plan is None or self.served is None:
             return ()
-        return build_server_commands(*self.served, "tokens" in self.plan.models.get("draft", {}))
+        return build_server_commands(*self.served, self.plan.models.get("draft", {}))
 
     def to_record(self) -> dict[str, Any]:
         """JSON-ready."""

@@ -348,8 +348,8 @@ class SpeedPlan(Record):
     @property
     def server_commands(self) -> tuple[ServerCommand, ...]:
         """How servers are started with the best gamma; empty where that is the target alone, or not known."""
-        foreign = "tokens" in self.models.get("draft", {})
-        return () if self.best is None else build_server_commands(self.settings, int(self.best.value), foreign)
+        draft = self.models.get("draft", {})
+        return () if self.best is None else build_server_commands(self.settings, int(self.best.value), draft)
 
     @property
     def lost(self) -> float | None:

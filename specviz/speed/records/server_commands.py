@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 from specviz.models.pairs.catalog import PAIRS
 from specviz.models.pairs.names import PairPlaces, expand_path, parse_hub_name, parse_pair_name
@@ -17,6 +20,8 @@ from specviz.records import ASSETS, load_toml
 from specviz.settings import Settings
 
 SERVED_PROPOSERS = ("draft", "ngram")  # drafting methods that these servers have
+MIXED_WINDOWS = "some layers"  # of a plan's draft: which of them have a sliding window
+NOT_KNOWN: Mapping[str, Any] = MappingProxyType({})
 SERVED_RULE = "token"  # their acceptance rule
 COMMANDS = load_toml("texts/server_commands")
 
@@ -37,13 +42,16 @@ class ServerCommand:
     note: str
 
 
-def build_server_commands(settings: Settings, gamma: int, has_other_tokenizer: bool = False) -> tuple[ServerCommand, ...]:
+def build_server_commands(
+    settings: Settings, gamma: int, draft_model: Mapping[str, Any] = NOT_KNOWN
+) -> tuple[ServerCommand, ...]:
     """vLLM, SGLang, transformers and llama.cpp with the pair and the drafting method of the settings.
 
     Args:
         settings: Pair, proposer, rule and sampling.
         gamma: Draft tokens of a round; 0 for the target alone, which needs no line.
-        has_other_tokenizer: Whether the draft has another tokenizer than the target, which SGLang and llama.cpp do not take.
+        draft_model: The draft's description in a plan. SGLang and llama.cpp do not take a draft with another tokenizer; vLLM does not start a draft
+            that mixes sliding and full attention unless all of its layers get caches of one kind.
 
     Returns:
         Nothing for a drafting method, or a rule, that these servers do not have.
@@ -55,6 +63,7 @@ def build_server_commands(settings: Settings, gamma: int, has_other_tokenizer: b
     vllm = {"method": "draft_model", "model": draft, "num_speculative_tokens": gamma}
     vllm |= {"revision": draft_revision} if draft_revision else {}
     ngram = {"method": "ngram", "num_speculative_tokens": gamma, "prompt_lookup_max": 4}
+    has_windows = draft_model.get("windows") == MIXED_WINDOWS
     values = {
         "target": shlex.quote(target),
         "draft": shlex.quote(draft),
@@ -68,9 +77,11 @@ def build_server_commands(settings: Settings, gamma: int, has_other_tokenizer: b
         "python_target": _format_location(target, revision),
         "python_draft": _format_location(draft, draft_revision),
         "sampling": _format_sampling(settings),
+        "one_cache": " --disable-hybrid-kv-cache-manager" if has_windows else "",
+        "windows": " Without the last option it refuses a draft with sliding and full attention." if has_windows else "",
         "rounded": " The draft runs unrounded there: rounding it to 8 bits is this program's own." if places.rounded else "",
     }
-    kind = "ngram" if settings.proposer == "ngram" else "mapped" if has_other_tokenizer else "draft"
+    kind = "ngram" if settings.proposer == "ngram" else "mapped" if "tokens" in draft_model else "draft"
     return tuple(
         ServerCommand(one["server"], one["text"].format(**values), one["language"], one["note"].format(**values))
         for one in COMMANDS[kind]
