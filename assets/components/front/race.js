@@ -224,7 +224,7 @@ function endRound(lane, round, still) {
     const node = makeToken(lane, one.t, { class: "token", "data-is": one.is }), inked = node.querySelector(".token");
     if (!still && inked) {
       inked.classList.add("fresh");
-      if (i === failed) node.insertBefore(h("del", { class: "token", "data-is": "rejected", "aria-hidden": "true" }, round.drafts[failed].t.trimStart()), inked);
+      if (i === failed) node.insertBefore(h("del", { class: "token", "data-is": "rejected", "aria-hidden": "true" }, one.t.startsWith(" ") ? round.drafts[failed].t.trimStart() : round.drafts[failed].t), inked); // with its space where what replaces it has none
     }
     lane.text.append(node);
   }
