@@ -13,6 +13,7 @@ from specviz.speed.records.plan import SpeedPlan
 Result = TypeVar("Result", SpeedPlan, MethodComparison)
 MEASURED = "measured"
 ON_RECORD = "two-cpu-cores"  # the cost model of the machine that the recorded speeds were timed on
+SERVER = "h200-8b"  # the cost model that stands for a server's GPU
 LABEL = "Machine"
 TIMED, FROM_PASSES = "two CPU cores, timed", "two CPU cores, computed"
 HELP = (

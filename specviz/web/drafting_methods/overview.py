@@ -8,7 +8,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from specviz.records import ASSETS, load_toml
-from specviz.speed.records.methods import MethodComparison, MethodRow
+from specviz.speed.records.methods import ComputedComparison, MethodComparison, MethodRow
 from specviz.web.drafting_methods.words import UNSURE, compare_with_target, compute_speed, find_fastest, format_range, is_computed
 
 TEXTS = load_toml("texts/drafting_methods")
@@ -34,25 +34,32 @@ def load_icons() -> dict[str, list[Shape]]:
     return {key: list(list_shapes(key)) for key in groups if not key.startswith("part-")}
 
 
-def build_overview(comparison: MethodComparison) -> dict[str, Any]:
+def build_overview(comparison: MethodComparison, elsewhere: ComputedComparison | None = None) -> dict[str, Any]:
     """Payload of the component.
+
+    Args:
+        comparison: What is compared.
+        elsewhere: The same with the costs of another machine, each row's speed there as a second mark; None: none.
 
     Returns:
         ``rows``, the fastest first and lossy rules last: per method key, name, line (its first sentence), group (a heading, or empty), drawing
         (shapes), inSight, tag beside the name, pass (tokens per target pass) and speed (times target only), each null or {"at", "said"}; at is a share of the axis. The cost is what a round
         takes, in passes of target-only sampling. The speed has low, high, span (in words), told (faster,
-        slower or neither) and whether it is computed.
+        slower or neither) and whether it is computed. ``other`` is the speed elsewhere, null or {"at", "said"}.
         ``marks`` explains the dots.
         ``ticks`` of the speed, {"at", "said"}; ``unit``: place of target-only sampling; ``key`` and ``size`` of the drawings.
     """
     found = {row.key: compute_speed(row, comparison) for row in comparison.rows}
-    farthest = max((each.high for each in found.values() if each is not None), default=1.0)
+    others = {} if elsewhere is None else {
+        row.key: speed for row in elsewhere.rows if row.key != "target" and (speed := compute_speed(row, elsewhere)) is not None
+    }  # fmt: skip
+    farthest = max((each.high for each in (*found.values(), *others.values()) if each is not None), default=1.0)
     end = TICK_STEP * (int(max(farthest, 1.5) / TICK_STEP) + 1)
     most = max((row.per_pass for row in comparison.rows if row.per_pass is not None), default=1.0)
     best = find_fastest(comparison)
     rows = []
     for row in sort_by_speed(comparison):
-        times = found[row.key]
+        times, other = found[row.key], others.get(row.key)
         said = None if times is None else {
             "at": times.value / end, "low": times.low / end, "high": times.high / end, "told": name_comparison(row, comparison),
             "said": "1" if row.key == "target" else f"{times.value:.2f}", "span": format_range(times) if compare_with_target(row, comparison) else "",
@@ -62,10 +69,13 @@ def build_overview(comparison: MethodComparison) -> dict[str, Any]:
             "key": row.key, "name": row.entry.name, "line": take_first_sentence(row.entry.description), "group": "" if is_exact(row) else TEXTS["lossy_group"],
             "drawing": load_icons()[row.key], "inSight": row.key in TEXTS["in_sight"] or row is best, "tag": build_tag(row),
             "pass": None if row.per_pass is None else {"at": row.per_pass / most, "said": f"{row.per_pass:.2f}"}, "speed": said,
+            "other": None if other is None else {"at": other.value / end, "said": f"{other.value:.2f}"},
             "cost": None if row.per_pass is None or times is None else f"{row.per_pass / times.value:.2f}",
         })  # fmt: skip
     ticks = [{"at": TICK_STEP * count / end, "said": f"{TICK_STEP * count:g}"} for count in range(1, round(end / TICK_STEP))]
     marks = TEXTS["marks_computed" if any(is_computed(row, comparison) for row in comparison.rows) else "marks"]
+    if elsewhere is not None:
+        marks = f"{marks} {TEXTS['marks_elsewhere'].format(machine=elsewhere.cost_model.title)}"
     return {
         "rows": rows,
         "ticks": ticks,

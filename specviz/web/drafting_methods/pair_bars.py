@@ -11,14 +11,22 @@ from specviz.speed.records.pair import COLUMNS_GAMMA, PairRecord
 def build_pair_bars(records: Sequence[PairRecord]) -> str:
     """A line for each pair: its name, a bar from 1 to all draft tokens and a bonus token, and the numbers."""
     ordered = sorted(records, key=lambda one: one.row.tokens.value, reverse=True)
-    head = f"<p class='title'><span>target and draft</span><span>tokens of a round with gamma {COLUMNS_GAMMA}: a bar begins at 1, no gain, and ends at most at {COLUMNS_GAMMA + 1}</span><span>first draft token accepted, of the rounds that have one</span></p>"
-    return f"<div class='pair-bars'>{head}{''.join(map(_build_line, ordered))}</div>"
+    head = f"<p class='title'><span>target and draft</span><span>tokens of a round of {COLUMNS_GAMMA} draft tokens: a bar begins at 1, no gain, and ends at most at {COLUMNS_GAMMA + 1}</span><span>first draft token accepted, of the rounds that have one</span></p>"
+    origins = {_describe_origin(one) for one in records}
+    shared = len(origins) == 1
+    lines = "".join(_build_line(one, "" if shared else f"{_describe_origin(one)}; ") for one in ordered)
+    end = f"<small>Measured on {escape(origins.pop())}.</small>" if shared else ""
+    return f"<div class='pair-bars'>{head}{lines}{end}</div>"
 
 
-def _build_line(record: PairRecord) -> str:
+def _describe_origin(record: PairRecord) -> str:
+    return f"{record.source.machine.get('processor', 'unknown')}, {record.source.date}"
+
+
+def _build_line(record: PairRecord, origin: str) -> str:
     source, row = record.source, record.row
     share = min(1.0, max(0.0, row.tokens.value - 1.0) / row.gamma)
-    about = f"{source.machine.get('processor', 'unknown')}, {source.date}; {record.license}"
+    about = f"{origin}license of the weights: {record.license}"
     accepted = f"{source.positions[0].value:.0%}" if source.positions else "–"
     drafted = "" if record.drafted is None else f"<small>{record.drafted:.0%} have one</small>"
     return (

@@ -78,17 +78,18 @@ def read_chosen_method() -> str | None:
 def show_overview(state: MethodsState, comparison: MethodComparison, measured: MethodComparison) -> None:
     """The answer, the methods as one chart, and where its numbers come from. measured: the same with the times of its own machine."""
     number, answer = words.answer_which_pay(comparison, name_machine(state, comparison))
+    elsewhere = compute_elsewhere(comparison)
     with st.container(key="drafting_methods-ranks"):
         if number:
             show_answer(number, answer)
-            if words.loses_with_many_tokens(comparison):
-                st.container(key="drafting_methods-why").markdown(TEXTS["why"])
-    data = {"payload": draw_cached(build_overview, comparison), "chosen": state.question.row, "within": True}
+    if said := words.explain_elsewhere(comparison, elsewhere):
+        st.container(key="drafting_methods-why").markdown(said)
+    data = {"payload": draw_cached(build_overview, comparison, elsewhere), "chosen": state.question.row, "within": True}
     _overview.draw(OVERVIEW, data, row=None)
     if isinstance(comparison, ComputedComparison):
         more = words.explain_large_trees(comparison, measured)
     else:
-        more = words.describe_few_runs(comparison)
+        more = f"{words.describe_few_runs(comparison)} {headline.relate_to_headline(comparison.settings)}".strip()
     st.caption(escape_markdown(f"{TEXTS['ranks']} {more}"))
     show_notes(
         [
@@ -99,6 +100,14 @@ def show_overview(state: MethodsState, comparison: MethodComparison, measured: M
         ],
         "drafting_methods-notes-from",
     )
+
+
+def compute_elsewhere(comparison: MethodComparison) -> ComputedComparison | None:
+    """A measured comparison with the costs of a server's GPU; None for one that is computed itself."""
+    if isinstance(comparison, ComputedComparison):
+        return None
+    found = cost_choice.apply_costs(comparison, cost_choice.SERVER)
+    return found if isinstance(found, ComputedComparison) else None
 
 
 def name_machine(state: MethodsState, comparison: MethodComparison) -> str:

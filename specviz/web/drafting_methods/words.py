@@ -11,7 +11,8 @@ from specviz.speed.records import headline
 from specviz.speed.records.estimate import Estimate, describe_interval
 from specviz.speed.records.methods import ComputedComparison, FirstToken, MethodComparison, MethodRow
 
-SENTENCES = load_toml("texts/drafting_methods")["sentences"]
+TEXTS = load_toml("texts/drafting_methods")
+SENTENCES = TEXTS["sentences"]
 FEW = 3  # methods that a sentence names
 WIDE = ("eagle-wide", "tree-wide", "medusa-wide")  # methods whose passes read a large tree
 FASTER, SLOWER, UNSURE = "faster", "slower", "undecided"
@@ -56,6 +57,19 @@ def loses_with_many_tokens(comparison: MethodComparison) -> bool:
     if best is None or best.per_pass is None or isinstance(comparison, ComputedComparison):
         return False
     return any(compare_with_target(row, comparison) == SLOWER and (row.per_pass or 0.0) > best.per_pass for row in wide)
+
+
+def explain_elsewhere(comparison: MethodComparison, elsewhere: ComputedComparison | None) -> str:
+    """How many methods are faster on another machine, and why large trees are; empty where they lose there too, or do not lose here."""
+    if elsewhere is None or not loses_with_many_tokens(comparison):
+        return ""
+    count, _ = answer_which_pay(elsewhere, "")
+    wide = [row for key in WIDE if (row := elsewhere.row(key)) is not None and compute_speed(row, elsewhere) is not None]
+    if not count or not wide or any(_get_speed(row, elsewhere).value <= 1.0 for row in wide):
+        return ""
+    model, tokens = elsewhere.cost_model, round(max(1 + row.nodes for row in wide))
+    cost = model.compute_pass(tokens) / model.target_only
+    return TEXTS["elsewhere"].format(machine=model.title, count=count, tokens=tokens, cost=cost)
 
 
 def find_fastest(comparison: MethodComparison) -> MethodRow | None:
@@ -194,7 +208,9 @@ def describe_few_runs(comparison: MethodComparison) -> str:
     if not comparison.runs:
         return ""
     settings, runs = comparison.settings, f"{comparison.runs} run{'s' * (comparison.runs != 1)}"
-    return f"{runs} of {settings.max_new_tokens} tokens at gamma {settings.gamma} are few, so the ranges are wide."
+    return (
+        f"{runs} of {settings.max_new_tokens} tokens with {settings.gamma} draft tokens a round are few, so the ranges are wide."
+    )
 
 
 def is_certain(first_token: FirstToken) -> bool:

@@ -122,6 +122,24 @@ def test_the_chart_has_a_line_for_each_method_with_the_records_numbers(compariso
     assert 6 <= sum(line["inSight"] for line in payload["rows"]) <= 12
 
 
+def test_a_measured_comparison_has_a_servers_computed_speeds_as_second_marks(comparison):
+    there = view.compute_elsewhere(comparison)
+    payload = build_overview(comparison, there)
+    for line in payload["rows"]:
+        found = words.compute_speed(there.row(line["key"]), there)
+        if line["key"] in ("target", "early-exit"):
+            assert line["other"] is None
+        else:
+            assert line["other"] == {"at": pytest.approx(found.value * payload["unit"]), "said": f"{found.value:.2f}"}
+    assert there.cost_model.title in payload["marks"] and "without what drawing and checking a tree takes" in payload["marks"]
+    assert all(line["other"] is None for line in build_overview(comparison)["rows"])
+    said, (count, _) = words.explain_elsewhere(comparison, there), words.answer_which_pay(there, "")
+    assert count in said and all(words.compute_speed(there.row(key), there).value > 1.0 for key in words.WIDE)
+    assert view.compute_elsewhere(there) is None and words.explain_elsewhere(comparison, None) == ""
+    slow = replace(there, rows=tuple(replace(row, ms=there.row("target").ms) for row in there.rows))
+    assert words.explain_elsewhere(comparison, slow) == "", "nothing gains there"
+
+
 @pytest.mark.parametrize("costs", ("", "h200-8b"))
 def test_rows_stand_by_speed_the_lossy_rule_apart_and_the_same_ones_on_every_machine(comparison, costs):
     one = comparison.with_cost_model(load_cost_models()[costs]) if costs else comparison
@@ -146,7 +164,7 @@ def test_few_runs_are_called_few_beside_the_larger_measurement_of_the_same_pair_
     """The speed beside it is the one that every page names, and there is none where ``bench`` measured nothing alike."""
     said = words.describe_sample_size(comparison)
     assert said.startswith(
-        f"{comparison.runs} runs of {comparison.settings.max_new_tokens} tokens at gamma {comparison.settings.gamma} are few"
+        f"{comparison.runs} runs of {comparison.settings.max_new_tokens} tokens with {comparison.settings.gamma} draft tokens a round are few"
     )
     assert headline.format_headline("1") in said and headline.describe_headline_origin() in said
     assert "bench" not in words.describe_sample_size(load_recorded_comparisons()["top-p .9"])
@@ -384,6 +402,10 @@ def test_pairs_on_record_stand_by_their_tokens_and_a_damaged_record_hides_them(m
     ngram = next(one for one in records if one.title == "Storybook, copied text (ngram)")
     assert f"<small>{ngram.drafted:.0%} have one</small>" in drawn and ngram.drafted < 0.5  # most of its rounds copy nothing
     assert "Gemma Terms of Use" in drawn and "<i>" not in build_pair_bars([replace(records[0], title="<i>x</i>")])
+    one = next(one for one in records if one.plan is not None)
+    other = replace(one, plan=replace(one.plan, date="never"))
+    assert [build_pair_bars(pair).count(one.source.date) for pair in ([one, one], [one, other])] == [1, 1]
+    assert "Measured on" in build_pair_bars([one, one]) and "Measured on" not in build_pair_bars([one, other])
     (tmp_path / "damaged.json").write_text("{}")
     monkeypatch.setattr(web, "load_pair_records", lambda: load_pair_records(tmp_path))
     web.load_recorded_pairs.cache_clear()

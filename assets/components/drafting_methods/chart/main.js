@@ -10,9 +10,10 @@ class MethodsView {
   constructor() {
     this.presented = false; // the round below is what the presenter view shows
     this.whole = false;
-    [this.ticks, this.below] = ["ticks", "ticks below"].map((name) => h("div", { class: name, "aria-hidden": "true" }));
-    this.head = h("div", { class: "heads", "aria-hidden": "true" }, h("span", { class: "who" }, h("b", {}, "Click a row to step through one of its rounds")), h("span", { class: "per" }, "tokens of a round"),
-      h("span", { class: "cost" }, "its time, in passes"), h("span", { class: "fast" }, h("span", {}, "times as fast as target only"), this.ticks), h("span", { class: "reads" }));
+    [this.ticks, this.ends] = [0, 1].map(() => h("div", { class: "ticks" }));
+    this.below = h("div", { class: "below", "aria-hidden": "true" }, h("span", {}), this.ends);
+    this.head = h("div", { class: "heads", "aria-hidden": "true" }, h("span", { class: "who" }, h("b", {}, "Choose a row to step through one of its rounds")), h("span", { class: "per" }, "tokens of a round"),
+      h("span", { class: "cost" }, "its time, in passes"), this.times = h("span", { class: "times" }), h("span", { class: "fast" }, h("span", {}, "times as fast as target only"), this.ticks), this.reads = h("span", { class: "reads" }));
     this.list = h("ul", { class: "lines" });
     this.more = h("button", { type: "button", class: "button" });
     this.more.addEventListener("click", () => { this.whole = !this.whole; this.draw(); });
@@ -33,7 +34,7 @@ class MethodsView {
   }
 
   fill() {
-    const { rows, ticks, unit, key, marks } = this.payload;
+    const { rows, ticks, unit, key, marks: legend } = this.payload;
     const groups = new Set([""]);
     this.rows = [];
     this.list.replaceChildren(...rows.flatMap((row) => {
@@ -44,8 +45,11 @@ class MethodsView {
       return [h("li", { class: "group" }, row.group), made.node];
     }));
     this.exact = rows.filter((row) => !row.group && row.speed && row.key !== "target").length; // those that the answer above counts
-    for (const node of [this.ticks, this.below]) node.replaceChildren(...ticks.map(({ at, said }) => placeAt(h("span", { class: at === unit ? "one" : "" }, said), at)));
-    this.key.replaceChildren(key, h("span", { class: "marks" }, ` ${marks}`));
+    for (const node of [this.ticks, this.ends]) node.replaceChildren(...ticks.map(({ at, said }) => placeAt(h("span", { class: at === unit ? "one" : "" }, said), at)));
+    const marks = rows.some(({ other }) => other) ? ["● measured", "◇ computed"] : [];
+    this.reads.replaceChildren(...marks.map((said) => h("span", {}, said)));
+    say(this.times, `times as fast as target only${marks.length ? `: ${marks.join(", ")}` : ""}`);
+    this.key.replaceChildren(key, h("span", { class: "marks" }, ` ${legend}`));
   }
 
   choose(key) {
@@ -84,7 +88,7 @@ function makeRow(row, { unit, size }, choose) {
   const svg = s("svg", { class: "drawing", "aria-hidden": "true" }, ...row.drawing.map(([tag, attributes]) => s(tag, attributes)));
   setSize(svg, ...size);
   const name = h("span", { class: "name" }, h("b", {}, row.name), ...(row.tag ? [" ", h("span", { class: "tag" }, row.tag)] : []), h("span", { class: "hint" }, "one round of it below ↓"));
-  const line = h("span", { class: "about" }, row.line);
+  const line = h("span", { class: "about" }, row.line, ...(row.pass && row.cost ? [h("span", { class: "facts" }, ` ${row.pass.said} tokens a round, in the time of ${row.cost} passes.`)] : []));
   const per = h("span", { class: "per" });
   if (row.pass) {
     const bar = h("i", { class: "length" });
@@ -99,20 +103,22 @@ function makeRow(row, { unit, size }, choose) {
     const range = placeAt(h("i", { class: "range" }), low);
     range.style.width = `${(100 * Math.max(0, high - low)).toFixed(2)}%`;
     if (told) plot.append(range);
+    if (row.other) plot.append(placeAt(h("i", { class: "other" }), row.other.at));
     plot.append(placeAt(h("i", { class: `dot ${told === UNSURE ? "hollow" : ""}` }), at));
-    reads.append(h("span", { class: "value" }, said, ...(span ? [" ", h("span", { class: "span" }, `(${span})`)] : [])), " ", h("span", { class: "told" }, told));
+    reads.append(h("span", { class: "value" }, said, ...(span ? [" ", h("span", { class: "span" }, `(${span})`)] : [])), " ", h("span", { class: "told" }, told, ...(row.other ? [h("span", { class: "there" }, `◇ ${row.other.said}`)] : [])));
   }
   const face = h("button", { type: "button", class: "method", "aria-label": describeRow(row) }, svg, h("span", { class: "titles" }, name, line), per, h("span", { class: "cost value" }, row.cost ?? "–"), plot, reads);
   face.addEventListener("click", choose);
   return { row, face, node: h("li", { "data-row": row.key }, face) };
 }
 
-function describeRow({ name, tag, line, pass, cost, speed }) {
+function describeRow({ name, tag, line, pass, cost, speed, other }) {
   const said = [tag ? `${name}, ${tag}` : name, line.replace(/\.$/, "")];
   if (pass) said.push(`${pass.said} tokens per target pass`);
   if (cost) said.push(`a round takes the time of ${cost} passes`);
   if (speed?.told) said.push(`${speed.said} (${speed.span}) times as fast as target only, ${speed.told}`);
   else if (speed?.computed) said.push(`${speed.said} times as fast as target only, computed`);
+  if (other) said.push(`${other.said} computed for another machine`);
   return `${said.join(". ")}.`;
 }
 
