@@ -79,7 +79,7 @@ def test_a_first_link_to_the_page_opens_with_the_distribution_and_nothing_sample
 def test_draws_add_up_and_the_verdict_says_what_could_have_been_seen(sampled_page):
     assert "too few to tell" in sampled_page.verdicts["1 samples"]
     assert "100 samples can show only a large one" in sampled_page.verdicts["101 samples"]
-    assert re.search(r"changes \d+% of the texts would be noticed", sampled_page.verdicts["101 samples"])
+    assert re.search(r"changes \d+ of 100 texts would have shown in 100 samples", sampled_page.verdicts["101 samples"])
     assert "✓ Exact, as far as 10,000 samples can tell." in sampled_page.verdicts["10,101 samples"]
     assert sampled_page.mistakes == []
 
@@ -173,8 +173,8 @@ def test_the_first_screen_holds_a_whole_picture_its_answer_and_at_most_three_con
     at_rest(page)
     box, answer = page.locator(".filling .cells").first.bounding_box(), verdict(page).bounding_box()
     assert box["y"] + box["height"] <= height and answer["y"] + answer["height"] <= height
-    assert answer["y"] >= box["y"] if width < 640 else answer["x"] >= box["x"] + box["width"], (
-        "the answer comes after its picture"
+    assert answer["y"] + answer["height"] <= box["y"] if width < 640 else answer["x"] >= box["x"] + box["width"], (
+        "the answer stands beside its picture, on a phone above it"
     )
     main = page.get_by_test_id("stMainBlockContainer")
     assert main.locator("[class*=st-key-exactness] [data-testid=stTextArea]").count() == 0, "the text is in Settings"

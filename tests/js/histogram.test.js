@@ -23,11 +23,14 @@ test("a bar is outside only beyond its band, and not before there are samples", 
 });
 
 test("a bar on the edge of its box is drawn inside, as it is counted, and one sample beyond it outside", () => {
-  const at = (share) => placeInBox(share, 0.2, 0.6), box = [0.22, 0.78];
-  for (const share of [0.2, 0.201, 0.4, 0.6]) assert.ok(at(share) > box[0] + 0.03 && at(share) < box[1] - 0.03, `${share}`);
-  for (const share of [0, 0.19, 0.1999]) assert.ok(at(share) < box[0] - 0.03, `${share}`);
-  for (const share of [0.6001, 0.61, 1]) assert.ok(at(share) > box[1] + 0.03, `${share}`);
-  assert.ok(at(0) >= 0.015 && at(1) <= 0.985 && at(0.4) === 0.5);
+  const at = (share) => placeInBox(share, 0.3, 0.2, 0.6), box = [0.25, 0.75];
+  for (const share of [0.2, 0.201, 0.4, 0.6]) assert.ok(at(share) > box[0] + 0.05 && at(share) < box[1] - 0.05, `${share}`);
+  for (const share of [0.17, 0.19, 0.1999]) assert.ok(at(share) < box[0] - 0.05, `${share}`);
+  for (const share of [0.6001, 0.61, 0.7]) assert.ok(at(share) > box[1] + 0.05, `${share}`);
+  assert.equal(at(0.3), 0.5, "the exact probability is in the middle, also of a box that is not");
+  assert.ok(Math.abs(at(0.25) - 0.375) < 1e-12 && Math.abs(at(0.45) - 0.625) < 1e-12);
+  assert.deepEqual([0, 0.1, 0.9, 1].map(at), [null, null, null, null], "off the scale");
+  assert.ok(placeInBox(0, 0, 0, 0.1) === 0.5 && placeInBox(0.01, 0, 0, 0.1) > 0.5, "nothing is left of a box that begins at 0");
   const [low, high] = boxEnds(frame(100, 0.2), 0);
   assert.ok(Math.abs(low - 0.195) < 1e-12 && Math.abs(high - 0.605) < 1e-12, "half a sample beyond the outermost numbers");
 });

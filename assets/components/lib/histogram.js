@@ -6,8 +6,9 @@ import { h, say, show } from "./dom.js";
 const STEP = 260; // ms between two numbers of samples; the bars take as long to get there (histogram.css)
 const LIVE_STEP = 40; // the same where a visitor has waited for the samples
 const REST = 1e-12;
-const BOX = 0.56; // of the strip that shows the end of a bar enlarged
-const CLEAR = 0.04; // of the strip, beside an edge of the box
+const BOX = 0.5; // of a strip: the width of its box
+const CLEAR = 0.06; // of the strip, between a dot and an edge of the box
+const EDGE = 0.07; // of the strip, at each end: a dot that would stand there is off the scale
 const WIDE = 940; // px from which the answer stands beside the bars
 const SIGNS = { consistent: "✓", rejected: "✕", exact: "✓", untold: "?", unshown: "–", waiting: "" };
 
@@ -39,12 +40,15 @@ export function boxEnds({ n, low, high }, row) {
   return [Math.max(0, low[row] - half), Math.min(1, high[row] + half)];
 }
 
-/** Where a share stands in a strip whose middle ``BOX`` is its box, from 0 to 1. It keeps clear of the box's edges, on its own side of them. */
-export function placeInBox(x, low, high) {
-  const at = (x - low) / Math.max(high - low, REST), edge = (1 - BOX) / 2;
-  if (x < low - REST) return Math.max(0.015, edge - CLEAR + at * BOX);
-  if (x > high + REST) return Math.min(0.985, 1 - edge + CLEAR + (at - 1) * BOX);
-  return edge + CLEAR + Math.min(1, Math.max(0, at)) * (BOX - 2 * CLEAR);
+/** Where a share stands in a strip, from 0 to 1: the middle ``BOX`` is its box, with the exact probability in the middle. Null: off the scale.
+
+It keeps clear of the box's edges, on its own side of them.
+*/
+export function placeInBox(x, exact, low, high) {
+  const side = x < exact ? -1 : 1, far = Math.abs(x - exact), reach = Math.max(REST, side * ((x < exact ? low : high) - exact));
+  const inside = x >= low - REST && x <= high + REST;
+  const from = (far / reach) * (BOX / 2), at = inside ? Math.min(BOX / 2 - CLEAR, from) : Math.max(BOX / 2 + CLEAR, from);
+  return at > 0.5 - EDGE ? null : 0.5 + side * at;
 }
 
 /** The frames, after one without samples. */
@@ -76,31 +80,30 @@ export class Track {
   }
 }
 
-/** The end of a bar enlarged, so that its box is as wide in every row and after any number of samples. */
+/** Where the bar of a row ends in its box: the box equally wide in every row and after any number of samples, the exact probability in its middle, a dot for the samples. */
 export class Strip {
   constructor(exact) {
     this.exact = exact;
-    const [band, bar, mark] = ["band", "share", "exact"].map((name) => h("i", { class: name }));
-    Object.assign(this, { band, bar, mark, node: h("span", { class: "rail strip" }, band, bar, mark) });
-    band.style.setProperty("--at", `${50 * (1 - BOX)}%`);
-    band.style.setProperty("--bar", `${100 * BOX}%`);
+    this.dot = h("i", { class: "dot" });
+    this.node = h("span", { class: "inBox" }, h("i", { class: "band" }), h("i", { class: "exact" }), this.dot);
+    this.node.style.setProperty("--box", `${100 * BOX}%`);
   }
 
   show(frame, row) {
-    const place = (x) => `${(100 * placeInBox(x, frame.low[row], frame.high[row])).toFixed(2)}%`;
-    show(this.node, frame.n > 0);
+    this.node.classList.toggle("none", !frame.n);
     if (!frame.n) return;
-    this.bar.style.setProperty("--bar", frame.shares[row] ? place(frame.shares[row]) : "0%");
-    this.mark.style.setProperty("--at", place(this.exact));
-    this.bar.classList.toggle("outside", isOutside(frame, row));
+    const share = frame.shares[row], at = placeInBox(share, this.exact, frame.low[row], frame.high[row]);
+    this.dot.classList.toggle("beyond", at === null);
+    this.dot.classList.toggle("left", at === null && share < this.exact);
+    this.dot.classList.toggle("outside", isOutside(frame, row));
+    this.dot.style.setProperty("--at", `${(100 * (at ?? (share < this.exact ? EDGE : 1 - EDGE))).toFixed(2)}%`);
   }
 }
 
 /** Swatches with what they mean. */
-export function makeKey(texts, names = ["share", "exact", "band", "outside"]) {
-  return h("ul", { class: "key" }, ...names.map((name) => h("li", { class: `of-${name}` }, h("i", { class: name }), h("span", {}, texts[name]))),
-    ...(texts.strip && names.includes("outside") ? [h("li", { class: "of-strip" }, h("span", {}, texts.enlarged))] : []),
-    ...(texts.signs ? [h("li", { class: "of-signs" }, h("span", {}, texts.signs))] : []));
+export function makeKey(texts, names = ["share", "exact", "band", "dot", "outside"]) {
+  return h("ul", { class: "key" }, ...names.filter((name) => texts[name]).map((name) => h("li", { class: `of-${name}` }, h("i", { class: name }), h("span", {}, texts[name]))),
+    ...(texts.signs ?? []).map(([sign, words]) => h("li", { class: "of-signs" }, h("b", {}, sign), h("span", {}, words))));
 }
 
 export class Histogram {
@@ -149,12 +152,11 @@ export class Histogram {
       const node = h("div", { class: "cell" }, h("span", { class: "cellName" }, label), track.node, ...(strip ? [strip.node] : []), value, h("span", { class: "value exactly" }, shareText(exact[row])));
       return { node, tracks: strip ? [track, strip] : [track], value };
     });
-    this.node.classList.toggle("enlarged", Boolean(texts.strip));
-    const names = h("div", { class: "cell names" }, h("span", {}), h("span", {}), ...(texts.strip ? [h("span", { class: "stripName" }, texts.strip)] : []), h("span", { class: "value" }, texts.samples), h("span", { class: "value exactly" }, texts.exactly));
+    this.node.classList.toggle("boxed", Boolean(texts.strip));
+    const names = h("div", { class: "cell names" }, h("span", {}), h("span", {}), ...(texts.strip ? [h("span", { class: "inBoxName" }, texts.strip)] : []), h("span", { class: "value" }, texts.samples), h("span", { class: "value exactly" }, texts.exactly));
     this.rows.replaceChildren(names,
       ...this.parts.map((one) => one.node));
     const key = makeKey(texts);
-    key.classList.toggle("unneeded", !texts.share);
     this.key.replaceWith(key);
     this.key = key;
     show(this.answer, Boolean(answer));

@@ -10,7 +10,7 @@ export class List {
     this.menu = h("select", { class: "mistakesMenu" });
     this.menu.addEventListener("change", () => this.choose(this.menu.value));
     this.pick = h("span", {});
-    this.guess = h("button", { type: "button", class: "button plain" });
+    this.guess = h("button", { type: "button", class: "button" });
     this.guess.addEventListener("click", () => this.choose(this.game));
     this.more = h("button", { type: "button", class: "button plain mistakesMore" });
     this.more.addEventListener("click", () => this.list.scrollBy({ top: this.list.clientHeight - 60 }));

@@ -39,9 +39,6 @@ from specviz.web.jobs import warmup
 
 STEPS = {100: "100", 10_000: "10,000"}  # samples of a click; more and fewer are in the fold
 MILLION = 1_000_000
-WITHOUT_KEY = TEXTS | dict.fromkeys(
-    ("share", "exact", "band", "outside", "signs", "strip"), ""
-)  # of a second picture: the key stands beside the first
 EXAMPLE_URL = "http://localhost:8000/v1"
 RUNS = TEXTS | load_toml("texts/exactness")["runs"]  # sentences of the histogram of p-values
 
@@ -208,7 +205,7 @@ def show_control(state: ExactnessState) -> None:
     with open_screen("exactness", "control"):
         st.markdown(f"## The control: no draft\n{words.TEXTS['control']}")
         frames = draw_cached(_build_control, control)
-        histogram.draw("exactness-1", {"payload": build_histogram(frames, control.name, texts=WITHOUT_KEY), "within": True})
+        histogram.draw("exactness-1", {"payload": build_histogram(frames, control.name), "within": True})
         if said := words.describe_control(state.shown_result):
             st.container(key="exactness-said-control").markdown(said)
 

@@ -22,7 +22,7 @@ from specviz.jobs.queue import FairQueue
 from specviz.settings import Settings
 from specviz.web.common.controls import read_fields
 from specviz.web.common.side_by_side.state import load_recorded_samples
-from specviz.web.common.side_by_side.words import describe_excess, format_percent, write_plain_labels
+from specviz.web.common.side_by_side.words import count_changed, describe_excess, write_plain_labels
 from specviz.web.exactness import words, work
 from specviz.web.exactness.state import ExactnessQuestion, ExactnessState, read_question
 from specviz.web.jobs import cache
@@ -156,15 +156,26 @@ def test_marks_of_neighbors_never_touch():
     assert marks.marker.size < figure.layout.height / len(marks.y) * 0.6
 
 
-def test_the_answer_is_said_in_percent_and_the_distance_stands_in_the_fold():
+def test_the_answer_counts_texts_and_the_distance_stands_in_the_fold():
     one = ExactnessState(ExactnessQuestion(load_recorded_samples().exactness.settings))
     found = one.shown_result.looks[-1][0]
     assert words.build_verdict(one).details.endswith(
-        f"A decoder that changes {format_percent(found.detectable_tv)} of the texts would be noticed in {found.n:,} samples with 99% probability."
+        f"A bug that changes {count_changed(found.detectable_tv)} would have shown in {found.n:,} samples, 99 times in 100."
     )
     more = words.describe_limits(one)
     assert f"a total variation distance of {found.detectable_tv:.2g}, on the {found.cells} cells" in more
     assert "This changes no sample." in more and "identical" not in more
+
+
+def test_a_share_of_texts_is_counted_with_two_digits():
+    shares = {
+        0.34: "34 of 100 texts",
+        0.098: "10 of 100 texts",
+        0.013: "13 of 1,000 texts",
+        0.0052: "52 of 10,000 texts",
+        1.0: "100 of 100 texts",
+    }
+    assert {share: count_changed(share) for share in shares} == shares
 
 
 def test_what_many_runs_say_waits_for_all_of_them():

@@ -46,7 +46,7 @@ def build_histogram(
     heading: str,
     verdict: PageVerdict | None = None,
     links: Sequence[tuple[str, str]] = (),
-    texts: Mapping[str, str] = TEXTS,
+    texts: Mapping[str, Any] = TEXTS,
     is_live: bool = False,
 ) -> dict[str, Any]:
     """The payload.
@@ -67,7 +67,7 @@ def build_histogram(
         }  # fmt: skip
     said = dict(texts)
     if any(SPACE in label for label in frames["labels"]) and said.get("space"):
-        said["signs"] = f"{said['space']}, {said['signs']}"
+        said["signs"] = [said["space"], *said["signs"]]
     return {**frames, "heading": heading, "answer": answer, "texts": said, "live": is_live}
 
 

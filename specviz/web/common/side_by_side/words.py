@@ -85,10 +85,10 @@ def format_odds(p: float) -> str:
 
 def describe_detectable(found: InterimTest) -> str:
     """What would have been detected."""
-    test, share = found.tests[0], format_percent(found.detectable_tv)
+    test, share = found.tests[0], count_changed(found.detectable_tv)
     if not test.df:
-        return f"{test.note} If {share} of the texts differed, this would have been detected 99 times in 100."
-    return f"A decoder that changes {share} of the texts would be noticed in {count_samples(found.n)} with 99% probability."
+        return f"{test.note} If {share} differed, this would have been detected 99 times in 100."
+    return f"A bug that changes {share} would have shown in {count_samples(found.n)}, 99 times in 100."
 
 
 def describe_agreement(found: InterimTest) -> PageVerdict:
@@ -134,11 +134,17 @@ def format_percent(share: float) -> str:
     return "100%" if share > 0.995 else f"{100.0 * share:.2g}%"
 
 
+def count_changed(share: float) -> str:
+    """A share of texts with two digits that count, in words: 13 of 1,000 texts."""
+    of = next((of for of in (100, 1000, 10_000) if share * of >= 9.5), 100_000)
+    return f"{min(of, round(share * of)):,} of {of:,} texts"
+
+
 def explain_distance(found: InterimTest) -> str:
     """What the percentage of ``detectable`` is, for the fold."""
     if not found.tests[0].df:
         return ""
-    return f"“Differs by {format_percent(found.detectable_tv)}” means a total variation distance of {found.detectable_tv:.2g}, on the {found.cells} cells of that test."
+    return f"“Changes {count_changed(found.detectable_tv)}” means a total variation distance of {found.detectable_tv:.2g}, on the {found.cells} cells of that test."
 
 
 def describe_conditions(settings: Settings) -> str:
