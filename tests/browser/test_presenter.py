@@ -367,6 +367,22 @@ def test_a_page_of_charts_is_shown_screen_by_screen_with_no_type_below_24_px(pro
     expect(page.locator(f"[class*='st-key-onward-{name}']")).to_be_visible()
 
 
+def test_what_stands_in_a_tab_can_be_clicked_on_its_screen_whichever_tab_was_open(projector):
+    page = projector("serving_limits")
+    page.locator(".stMain.presenting").wait_for()
+    for _ in range(4):
+        page.keyboard.press("PageDown")
+    row = page.locator(".setup-list details").first
+    row.locator("summary").click()
+    expect(row).to_have_attribute("open", "")
+    page.keyboard.press("PageUp")
+    page.get_by_role("radio", name="float32 and int8").click()
+    page.wait_for_url("**arm=int8**")
+    page.keyboard.press("PageUp")
+    page.get_by_role("radio", name="Neither").click()
+    expect(page.locator(".lead-bars")).to_be_visible()
+
+
 def test_the_notes_of_a_page_say_what_to_ask_and_its_keys_turn_the_black_on(projector):
     page = projector("speed", "")
     page.keyboard.press("f")

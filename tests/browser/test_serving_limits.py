@@ -12,7 +12,6 @@ from tests.browser.test_app import NASTY, PATIENT, assert_harmless, query
 def test_comparisons_stand_in_the_address_and_a_comparison_is_begun_and_stopped(page, server):
     page.goto(f"{server}/serving_limits")
     expect(page.locator(".setup-list details")).to_have_count(9, timeout=PATIENT)
-    expect(page.locator(".gaps .columns")).to_be_visible()
     expect(page.locator(".lead-bars")).to_have_count(0)  # the answer follows the visitor's
     page.get_by_role("radio", name="The float32 text").click()
     expect(page.locator(".lead-bars")).to_be_visible()
@@ -22,13 +21,15 @@ def test_comparisons_stand_in_the_address_and_a_comparison_is_begun_and_stopped(
     page.locator(".setup-list summary", has_text="int8, one scale for a pass").click()
     expect(page.locator("details[open]", has_text="quantize_dynamic")).to_be_visible()
     expect(page.locator(".st-key-serving_limits-notes-from")).to_contain_text("recorded on passages of")
-    page.get_by_role("tab", name="One model, two texts").click()
+    page.get_by_role("tab", name="Near ties").click()
+    expect(page.locator(".gaps .columns")).to_be_visible()
     page.get_by_role("radio", name="float32 without and with draft").click()
     page.wait_for_url(re.compile("arm=fp32-blocks"))
     expect(page.locator(".st-key-screen-serving_limits-margins .answer-line")).to_contain_text(
         "write the same tokens in", timeout=PATIENT
     )
-    field = page.get_by_label("The same on a text of yours", exact=True)
+    page.get_by_text("The same on a text of yours").click()
+    field = page.get_by_label("Text to continue", exact=True)
     field.fill(NASTY[:30])
     field.press("Control+Enter")
     page.wait_for_url(re.compile("prompt=%3Cimg"))

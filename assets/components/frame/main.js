@@ -75,7 +75,7 @@ class Page {
     }
     let heading = this.presented.querySelector("h1")?.textContent ?? "";
     this.starts = [...this.presented.querySelectorAll(DECLARED)]
-      .flatMap((screen) => paginate(this.blocks(screen), this.room.height))
+      .flatMap((node) => paginate(this.blocks(node), this.room.height).map((screen) => ({ ...screen, node })))
       .map((screen) => ({ ...screen, heading: heading = screen.heading || heading }));
     this.goTo(Math.min(this.at, this.starts.length - 1));
   }
@@ -89,6 +89,14 @@ class Page {
     this.presented.style.height = `${height}px`;
     this.presented.style.top = `${top + OPTICAL * Math.max(0, this.room.height - height) * scale}px`;
     this.presented.scrollTop = screen.top;
+    this.openTab(screen.node);
+  }
+
+  /** Streamlit lets nobody click in the part of a tab that is not chosen, although it is in sight here. */
+  openTab(node) {
+    const part = node.closest("[data-testid=stTabPanel][inert]"), all = part?.closest("[data-testid=stTabs]");
+    const list = (selector) => [...all.querySelectorAll(selector)].filter((one) => one.closest("[data-testid=stTabs]") === all); // tabs may hold tabs
+    if (all) list("[role=tab]")[list("[data-testid=stTabPanel]").indexOf(part)]?.click();
   }
 
   /** What the presenter's second window says. */

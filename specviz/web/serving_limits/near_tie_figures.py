@@ -140,11 +140,11 @@ def build_gap_histogram(seen: NearTieSummary) -> str:
         for power in range(round(low), int(high) + 1)
     )
     legend = (
-        "<p class='keys'><span><u></u> a text, where it first differs</span><span><em></em> share of all positions</span></p>"
+        "<p class='keys'><span><u></u> one text, where it first differs</span><span><em></em> share of all positions</span></p>"
     )
     return (
         f"<div class='gaps'>{legend}<div class='columns' role='img' aria-label='{escape(describe_near_ties(seen), quote=True)}'>{columns}</div>"
-        f"<div class='ticks'>{ticks}</div><p>{MARGIN}, logarithmic</p></div>"
+        f"<div class='ticks'>{ticks}</div><p class='ends'><span>← nearly a tie</span><span>{MARGIN}</span><span>clear →</span></p></div>"
     )
 
 

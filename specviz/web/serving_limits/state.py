@@ -14,6 +14,7 @@ from specviz.web.common import links
 from specviz.web.common.page_state import MeasurementState
 
 RECORDED = ASSETS / "traces" / "setups.json"
+ARM = "bf16"  # the comparison that the page opens with
 
 
 @lru_cache(maxsize=1)
@@ -27,7 +28,7 @@ class SetupsQuestion:
     """What a visitor wants to see. Raises SettingsError for an arm that does not exist."""
 
     settings: Settings  # prompt, pair and seed
-    arm: str = "bf16"  # which two ways to compute the target are compared at near ties
+    arm: str = ARM  # which two ways to compute the target are compared at near ties
 
     def __post_init__(self) -> None:
         plain = self.settings.without_cuts(temperature=1.0, uniforms={}, gamma=FASTEST_GAMMA)

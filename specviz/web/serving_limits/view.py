@@ -1,4 +1,4 @@
-"""The page Exact to what? on screen, in two parts: two texts with a question and near ties; what drafting changes in each setup."""
+"""The page Exact to what? on screen, in three parts: two texts with a question; near ties; what drafting changes in each setup."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from specviz.web.common.pairs import describe_recorded_pair, list_model_notes
 from specviz.web.serving_limits import export, work
 from specviz.web.serving_limits import near_tie_figures as ties
 from specviz.web.serving_limits import setup_figures as figures
-from specviz.web.serving_limits.state import SetupsQuestion, SetupsState, load_recorded_setups
+from specviz.web.serving_limits.state import ARM, SetupsQuestion, SetupsState, load_recorded_setups
 
 TEXTS = load_toml("texts/serving_limits")
 COUNT = re.compile(r"\d+ of \d+ ")
@@ -40,19 +40,23 @@ def show_page() -> None:
     """Draw the page Exact to what?"""
     state = measurement_page.open_state("serving_limits", SetupsState, SetupsQuestion)
     show_page_head("serving_limits", TEXTS["lede"])
+    parts = [TEXTS[name] for name in ("served", "ties", "drafted")]
+    opened = st.session_state.setdefault("serving_limits-opened", parts[state.question.arm != ARM])
     with st.container(key="serving_limits-parts"):
-        served, drafted = st.tabs([TEXTS["served"], TEXTS["drafted"]])
-    story, margins = (open_screen("serving_limits", name, served) for name in ("story", "margins"))
-    setups = open_screen("serving_limits", "setups", drafted)
-    own, details = st.container(key="serving_limits-own"), st.container(key="serving_limits-details")
+        tabs = st.tabs(parts, default=opened)
+    story, margins, setups = (
+        open_screen("serving_limits", *one) for one in zip(("story", "margins", "setups"), tabs, strict=True)
+    )
+    own, details = st.expander(TEXTS["own"]), st.container(key="serving_limits-details")
     form = Form("serving_limits", state.turn, {"prompt": state.question.settings.prompt})
-    form.show_prompt(own, label=TEXTS["own"])
+    form.show_prompt(own)
     settings, problems = read_fields(form.raw, state.question.settings)
-    margins.markdown(f"## {TEXTS['ties']}\n{TEXTS['near_ties']}")
-    picture = margins.container()
+    margins.markdown(f"## {TEXTS['ties']}")
+    margins.markdown(TEXTS["near_ties"])
     arm = form.show_choice(
         margins, "arm", "Compare the greedy texts of", {key: one.name for key, one in COMPARISONS.items()}, state.question.arm
     )
+    picture = margins.container()
     question = replace(state.question, settings=settings, arm=arm)
     measurement_page.show_controls(
         "serving_limits",
