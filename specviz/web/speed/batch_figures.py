@@ -80,7 +80,7 @@ def plot_pass_costs(batches: BatchSpeeds, kind: str = "light") -> go.Figure:
         line = {"width": 2.0, "color": GRAY[kind], "dash": dash}
         figure.add_scatter(x=sizes, y=values, mode="lines", name=name, showlegend=False, line=line,
                            hovertemplate=f"{name}: %{{y:.2f}} passes<extra></extra>")  # fmt: skip
-    frame_chart(figure, 300, "tokens of each text in a pass", "time, in one-token passes")
+    frame_chart(figure, 300, "tokens of each text in a pass", "times as long as over one token")
     values = [value for line in lines.values() for value in line]
     low, high = (
         0.9 * min(values),

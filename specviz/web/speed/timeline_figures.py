@@ -58,14 +58,14 @@ def plot_timeline(alpha: float, parts: RoundParts, kind: str = "light") -> go.Fi
             insidetextanchor="middle", textangle=0, textfont={"color": ON_BLUE[kind], "size": 15}, hoverinfo="skip",
             marker={"color": colors[name], "line": {"color": EDGE, "width": 0.6}},
         )  # fmt: skip
-    for lane, passes, name, written in (
-        (ALONE, float(TOKENS), "Target only", "1 token"),
-        (DRAFTED, end, "With a draft", f"{tokens:.1f} tokens"),
+    for lane, passes, name, written, time in (
+        (ALONE, float(TOKENS), "Target only", "1 token", 1.0),
+        (DRAFTED, end, "With a draft", f"{tokens:.1f} tokens", parts.target_pass),
     ):
         figure.add_annotation(
             x=passes, y=lane, text=f" time <b>{format_number(passes)}</b>", xanchor="left", showarrow=False, font={"size": 16, "color": INK[kind]}
         )  # fmt: skip
-        said = f"<b>{name}</b>: {written} a pass{' on average' * (lane == DRAFTED)}"
+        said = f"<b>{name}</b>: {written} a pass, in time {format_number(time)}"
         figure.add_annotation(
             x=0.0, y=lane + 0.29, text=said, xanchor="left", yanchor="bottom", showarrow=False, font={"size": LETTERS + 1, "color": INK[kind]}
         )  # fmt: skip

@@ -70,7 +70,11 @@ from specviz.web.speed.state import (
 
 HEADINGS = TEXTS["headings"]
 DRAFTS = {"storybook": "distilled draft", "storybook-plain": "plain draft", "ngram": "copied text"}
-SLIDERS = {"alpha": "Draft tokens accepted", "c": "Time of a draft step, relative to a pass", "gamma": "Draft tokens a round"}
+SLIDERS = {
+    "alpha": "Draft tokens accepted, of those checked",
+    "c": "Time of a draft step, relative to a pass",
+    "gamma": "Draft tokens a round",
+}
 TEXTS_AT_ONCE = "Texts at once"
 MACHINE = "Another machine, or more texts at once"
 OWN_DRAFTS = {"draft": "draft", "ngram": "copied text"}

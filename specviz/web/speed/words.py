@@ -15,7 +15,7 @@ def describe_answer(pair: str, model: RoundModel, has_moved: bool) -> str:
     """What the large number is: times as fast as target-only sampling, of what, and how it is known."""
     begin = model.compute_speed(model.alpha, model.c, model.gamma)
     how = {
-        MEASURED: f"the pair {name_pair(pair)} on {model.machine}, measured",
+        MEASURED: f"measured, {name_pair(pair)} on {model.machine}",
         PREDICTED: f"the pair {name_pair(pair)} on {model.machine}, predicted",
         COMPUTED: f"computed from the acceptance of {name_pair(pair)} and the pass times of {model.machine}",
     }.get(model.kind)
@@ -27,7 +27,7 @@ def describe_answer(pair: str, model: RoundModel, has_moved: bool) -> str:
     if model.kind == MEASURED:
         _, low, high = headline.FACTORS["1"]
         span = f" (95% interval {low:.2f} to {high:.2f})"
-    return f"as fast as target-only sampling: {how}{span}."
+    return f"as fast as target-only sampling with these sliders: {how}{span}."
 
 
 def introduce_plan(state: SpeedState, plan: SpeedPlan | None) -> str:
@@ -49,13 +49,13 @@ def introduce_plan(state: SpeedState, plan: SpeedPlan | None) -> str:
 
 
 def describe_batches(model: RoundModel, batches: BatchSpeeds) -> tuple[str, str]:
-    """The speed of one text and of the most as a large number with its words; with how many texts drafting costs time, and why it does at a dip."""
+    """The speed of the most texts as a large number with its words, that of one beside it; with how many texts drafting costs time."""
     speeds = dict(zip(batches.rows, estimate_speeds(model, batches), strict=True))
     first, last = batches.rows[0], batches.rows[-1]
     slower = [str(texts) for texts, speed in speeds.items() if speed.high < 1.0]
-    said = f"with one text, {speeds[last].value:.2f}× with {last} at once."
+    said = f"with {last} texts at once, {speeds[first].value:.2f}× with one."
     said += f" Only with {' or '.join(slower)} texts is a draft clearly slower than none." if slower else ""
-    return f"{speeds[first].value:.2f}×", said
+    return f"{speeds[last].value:.2f}×", said
 
 
 def explain_dip(model: RoundModel, batches: BatchSpeeds) -> str:

@@ -170,7 +170,7 @@ def test_many_texts_begin_at_the_headline_and_say_what_the_sliders_say():
         max(model.compute_speed(model.alpha, model.c, gamma, texts) for gamma in range(1, 17)) for texts in sizes
     ]
     number, said = words.describe_batches(model, batches)
-    assert number == f"{speeds[0]:.2f}×" and f"{speeds[-1]:.2f}× with {sizes[-1]} at once" in said
+    assert number == f"{speeds[-1]:.2f}×" and said.startswith(f"with {sizes[-1]} texts at once, {speeds[0]:.2f}× with one.")
     found = batch_figures.estimate_speeds(model, batches)
     assert (found[0].low, found[0].high) == pytest.approx(headline.FACTORS["1"][1:])
     slower = [str(texts) for texts, one in zip(sizes, found, strict=True) if one.high < 1.0]
@@ -280,8 +280,8 @@ def test_both_lanes_write_the_same_tokens_and_the_ratio_of_their_lengths_is_the_
     ends, names = figure.layout.annotations[::2], figure.layout.annotations[1::2]
     assert [one.text.strip() for one in ends] == ["time <b>10</b>", f"time <b>{timeline_figures.format_number(end)}</b>"]
     assert [one.text for one in names] == [
-        "<b>Target only</b>: 1 token a pass",
-        f"<b>With a draft</b>: {tokens:.1f} tokens a pass on average",
+        "<b>Target only</b>: 1 token a pass, in time 1",
+        f"<b>With a draft</b>: {tokens:.1f} tokens a pass, in time {timeline_figures.format_number(parts.target_pass)}",
     ]
     said, (written, cost, factor) = (
         timeline_figures.describe_round(alpha, parts),
