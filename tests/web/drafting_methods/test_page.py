@@ -400,7 +400,7 @@ def test_pairs_on_record_stand_by_their_tokens_and_a_damaged_record_hides_them(m
     tokens = [float(one) for one in re.findall("<em>(.*?)</em>", drawn)]
     assert sorted(titles) == sorted(one.title for one in records) and tokens == sorted(tokens, reverse=True)
     ngram = next(one for one in records if one.title == "Storybook, copied text (ngram)")
-    assert f"<small>{ngram.drafted:.0%} have one</small>" in drawn and ngram.drafted < 0.5  # most of its rounds copy nothing
+    assert f"<small>{ngram.drafted:.0%} have a draft</small>" in drawn and ngram.drafted < 0.5  # most of its rounds copy nothing
     assert "Gemma Terms of Use" in drawn and "<i>" not in build_pair_bars([replace(records[0], title="<i>x</i>")])
     one = next(one for one in records if one.plan is not None)
     other = replace(one, plan=replace(one.plan, date="never"))
