@@ -188,3 +188,21 @@ def test_no_width_needs_to_be_scrolled_sideways(open_questions, size, scheme):
     assert page.evaluate(
         "[...stage.querySelectorAll('.option, .explanation, .barName')].every((one) => one.scrollWidth <= one.clientWidth + 1)"
     )
+
+
+def test_a_number_stands_at_the_end_of_its_bar(open_questions):
+    for n in range(1, len(PAYLOAD["questions"]) + 1):
+        page = open_questions(str(n))
+        gaps = find_visible(page, ".before .lane").evaluate_all(
+            "lanes => lanes.map(lane => lane.querySelector('b').getBoundingClientRect().left - Math.max(lane.querySelector('.run').getBoundingClientRect().left, "
+            "...[...lane.querySelectorAll('.fill')].map(part => part.getBoundingClientRect().right)))"
+        )
+        assert gaps and all(4 <= gap <= 16 for gap in gaps), (n, gaps)
+
+
+def test_on_a_phone_an_answer_brings_its_verdict_into_sight(open_questions):
+    page = open_questions("7", "390")
+    page.set_viewport_size({"width": 375, "height": 560})
+    expect(find_visible(page, ".option").first).to_be_visible()
+    page.keyboard.press("1")
+    expect(find_explanation(page).locator(".verdict")).to_be_in_viewport(ratio=1.0)
