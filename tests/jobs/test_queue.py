@@ -15,7 +15,7 @@ from specviz.jobs import queue as module
 from specviz.jobs.queue import FairQueue
 
 CLIENTS = 20
-pytestmark = pytest.mark.timeout(60)  # what never comes hangs
+pytestmark = pytest.mark.timeout(30)  # what never comes hangs
 
 
 def wait_for(condition) -> None:
