@@ -46,7 +46,7 @@ def test_two_servers_are_compared_and_the_measurement_goes_on_where_it_stopped(c
             folder,
         )
         code, out, _ = run_pays(capsys, *words)
-        assert code == 0 and "Speculation" in out.splitlines()[0]
+        assert code == 0 and "speculation" in out.splitlines()[0].lower()
         asked = len(on.seen.bodies), len(off.seen.bodies)
         assert asked[0] > 0 and asked[0] >= asked[1] > 0 and {body["prompt"] for body in on.seen.bodies} == {"Once", "Twice"}
         lines = (folder / "blocks.jsonl").read_text().splitlines()
