@@ -35,7 +35,7 @@ def test_the_time_of_a_round_stands_in_the_row_of_its_gamma():
 def test_lines_for_servers_of_a_plan_without_a_verdict_say_so(monkeypatch):
     plan = next(one for one in PLANS.values() if one.verdict == "speculate" and one.server_commands)
     assert "not known" not in format_plan(plan)
-    monkeypatch.setattr(SpeedPlan, "_busy", property(lambda self: "another program runs."))
+    monkeypatch.setattr(SpeedPlan, "busy", property(lambda self: "another program runs."))
     text = format_plan(replace(plan))
     assert text.startswith("No verdict: another program runs.")
     assert f"To start servers with gamma {plan.best.value:g} (whether it pays is not known):" in text
