@@ -115,7 +115,20 @@ def test_style_sheets_use_the_tokens(name):
     written = re.findall(r"(?:gap|padding|margin)[\w-]*: ([^;}]+)", sheet)
     assert len(spaces) == 5 and not spaces & set(re.findall(r"(?<![-\w.(])\d+px", " ".join(written)))
     own = set(re.findall(r"(?<![\w-])--[a-z][\w-]*(?=:)", THEME + sheet + read_styles("tokens", "components")))
-    set_by_scripts = {"--nth", "--bars", "--lanes", "--size", "--scale", "--at", "--bar", "--stays", "--row", "--room"}
+    set_by_scripts = {
+        "--nth",
+        "--bars",
+        "--lanes",
+        "--size",
+        "--scale",
+        "--at",
+        "--bar",
+        "--stays",
+        "--row",
+        "--room",
+        "--end",
+        "--box",
+    }
     assert {use for use in re.findall(r"var\((--[a-z][\w-]*)", sheet) if not use.startswith("--st-")} <= own | set_by_scripts
 
 
