@@ -320,7 +320,7 @@ class Pair:
             samples: Number of samples on shared distributions, and most from the engine, 1 to 20,000,000.
             min_tv: Total variation that the tests must detect, above 0 and at most 1.
             mode: ``shared-distributions`` (samples share each computed distribution), ``engine`` (the decoder with its caches), or both.
-            seconds: Time for samples from the engine; up to half as much again where fewer than 2,000 fit.
+            seconds: Time for samples from the engine; up to twice as much where fewer than 2,000 fit.
             decoder: ``speculative``, ``target``, ``assisted`` (of transformers), or the id of a published mistake, such as ``R5``.
             on_progress: Called with the share that is done.
             **options: As in ``decode``.

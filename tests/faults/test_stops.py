@@ -39,7 +39,7 @@ def test_short_work_is_shown_and_long_work_is_told_before_the_server_ends_with_0
         await asyncio.gather(
             stop_server(),
             asks(Witness(1), LONG, both, SENTENCE),
-            asks(Witness(2), SHORT, both, f"{SHORT:,} samples, no difference"),
+            asks(Witness(2), SHORT, both, f"{SHORT:,} samples can"),
         )
 
     asyncio.run(stopped())

@@ -26,7 +26,7 @@ class SamplingEffort:
     )
     min_tv: float = declare_number(0.01, 1.0, "total variation that the tests must detect", "TV")
     seconds: float = declare_number(
-        60.0, inf, "time for samples from the engine, in seconds; up to half as much again where fewer than 2,000 fit", "S"
+        60.0, inf, "time for samples from the engine, in seconds; up to twice as much where fewer than 2,000 fit", "S"
     )
 
     def __post_init__(self) -> None:

@@ -21,7 +21,7 @@ from specviz.statistics.sequential import InterimSchedule
 
 SCHEDULE = InterimSchedule(first=100, looks=5, tests=2, factor=10)  # two tests at each look: chi-square and G
 LEAST_SAMPLES = 2_000  # from the engine, by default
-EXTENSION = 1.5
+EXTENSION = 2.0
 
 
 @dataclass(frozen=True, slots=True)
