@@ -7,6 +7,7 @@ import { MOST, SIZES, countCells, formatDay, countDays, chooseGame, readKept, re
 
 const KEY = "specviz-daily";
 const SIDES = ["A", "B"];
+const [NUMBER, MARK] = [0.14, 0.02]; // of a track: what a number takes, and a mark
 const LASTS = [2.4, 1.6]; // seconds in which the first samples are drawn, and later ones
 
 export class Game {
@@ -146,7 +147,8 @@ export class Game {
       row.bars[side].style.transform = this.answer ? "none" : `scaleX(${share.toFixed(4)})`;
       row.bars[side].style.width = this.answer ? `${100 * share}%` : ""; // a hatch keeps its shape
       say(row.numbers[side], this.n ? String(this.counts[side][i]) : "");
-      row.numbers[side].style.setProperty("--at", Math.max(share, this.game.probs[i] / top).toFixed(4)); // beyond the bar and the mark
+      const mark = this.game.probs[i] / top, meets = mark > share - MARK && mark < share + NUMBER;
+      row.numbers[side].style.setProperty("--at", (meets ? Math.max(share, mark) : share).toFixed(4)); // at the end of its bar, beyond a mark that is there
     }));
     SIDES.forEach((_, side) => {
       const last = this.n ? this.game.labels[Number(this.digits[side][this.first + this.n - 1])] || "…" : "…";

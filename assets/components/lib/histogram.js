@@ -57,10 +57,11 @@ export function startEmpty(frames) {
   return frames[0].n ? [{ n: 0, shares: none, low: none, high: none }, ...frames] : frames;
 }
 
-/** A bar of samples over its box of sampling noise, and the mark of the exact probability. ``end``: the probability at the right edge. */
+/** A bar of samples and the mark of the exact probability, over the box of sampling noise unless a strip shows that (``bare``). ``end``: the probability at the right edge. */
 export class Track {
-  constructor(exact, end) {
+  constructor(exact, end, bare = false) {
     this.end = end;
+    this.bare = bare;
     const [band, bar, mark] = ["band", "share", "exact"].map((name) => h("i", { class: name }));
     Object.assign(this, { band, bar, node: h("span", { class: "rail" }, band, bar, mark) });
     mark.style.setProperty("--at", this.place(exact));
@@ -75,7 +76,7 @@ export class Track {
     this.bar.style.setProperty("--bar", frame.n ? this.place(frame.shares[row]) : "0%");
     this.band.style.setProperty("--at", low);
     this.band.style.setProperty("--bar", frame.n ? `${(parseFloat(high) - parseFloat(low)).toFixed(2)}%` : "0%");
-    show(this.band, frame.n > 0);
+    show(this.band, frame.n > 0 && !this.bare);
     this.bar.classList.toggle("outside", isOutside(frame, row));
   }
 }
@@ -148,7 +149,7 @@ export class Histogram {
     say(this.again, texts.again);
     this.rows.setAttribute("aria-label", conclusion);
     this.parts = labels.map((label, row) => {
-      const track = new Track(exact[row], end), strip = texts.strip ? new Strip(exact[row]) : null, value = h("span", { class: "value" });
+      const track = new Track(exact[row], end, Boolean(texts.strip)), strip = texts.strip ? new Strip(exact[row]) : null, value = h("span", { class: "value" });
       const node = h("div", { class: "cell" }, h("span", { class: "cellName" }, label), track.node, ...(strip ? [strip.node] : []), value, h("span", { class: "value exactly" }, shareText(exact[row])));
       return { node, tracks: strip ? [track, strip] : [track], value };
     });

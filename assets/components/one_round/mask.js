@@ -41,7 +41,7 @@ export function drawMask(mask, plan, chips, texts) {
   }));
   if (named) {
     nodes.push(...[wide < 84 ? "text" : "text so far", ...names].map((name, c) => s("text", { class: "name", x: left + (c + 0.5) * wide, y: top - 6 }, name)));
-    nodes.push(...[...names.map((name) => `place of ${name}`), "place after it"].map((name, r) => s("text", { class: "rowName", x: left - 8, y: top + (r + 0.5) * step + 4 }, name)));
+    nodes.push(...[...names.map((name) => `p of ${name}`), "p of the next"].map((name, r) => s("text", { class: "rowName", x: left - 8, y: top + (r + 0.5) * step + 4 }, name)));
   }
   mask.cells.replaceChildren(...nodes);
 }

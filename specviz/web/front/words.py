@@ -24,6 +24,4 @@ def describe_origin(passage: Passage, recorded: bool) -> str:
 def describe_games(recorded: RecordedGames) -> str:
     """Where the samples of the games are from, as a sentence."""
     count = min(len(game.wrong) for game in recorded.games)
-    return (
-        f"{count:,} recorded samples of each decoder, {recorded.date}. A new game every day at 0:00 UTC, the same for everybody."
-    )
+    return f"{count:,} recorded samples of each decoder, under settings that show its bug, {recorded.date}. A new game every day at 0:00 UTC, the same for everybody."

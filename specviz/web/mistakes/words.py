@@ -148,7 +148,7 @@ def build_verdict(state: MistakeState) -> PageVerdict:
     if not mistake.can_be_sampled:
         tier = UNSAMPLED_TIERS[mistake.tier]
         return PageVerdict("unshown", tier["verdict"], f"{tier['instead']} {reported}")
-    if early := build_early_verdict(state, "Draw samples, and watch the bars leave their boxes."):
+    if early := build_early_verdict(state, "Draw samples, and watch the dots leave their boxes."):
         return early
     if result.n == result.same:
         words = f"On this text the two decoders wrote the same in all {result.n:,} samples: with the same random numbers the bug changes nothing here."

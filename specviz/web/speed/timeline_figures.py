@@ -58,16 +58,18 @@ def plot_timeline(alpha: float, parts: RoundParts, kind: str = "light") -> go.Fi
             insidetextanchor="middle", textangle=0, textfont={"color": ON_BLUE[kind], "size": 15}, hoverinfo="skip",
             marker={"color": colors[name], "line": {"color": EDGE, "width": 0.6}},
         )  # fmt: skip
-    for lane, passes, name, written, time in (
-        (ALONE, float(TOKENS), "Target only", "1 token", 1.0),
-        (DRAFTED, end, "With a draft", f"{tokens:.1f} tokens", parts.target_pass),
+    inks = (getattr(MEANINGS["draft"], f"{kind}_ink"), getattr(MEANINGS["target"], f"{kind}_ink"), INK[kind])
+    lengths = (parts.gamma * parts.step, parts.target_pass, parts.rest)  # of all draft steps of a round, its pass, its other work
+    terms = [f'<b style="color: {ink}">{length:.2f}</b>' for length, ink in zip(lengths, inks, strict=True) if length >= 0.005]
+    for lane, passes, name, said in (
+        (ALONE, float(TOKENS), "Target only", "1 token takes 1"),
+        (DRAFTED, end, "With a draft", f"{tokens:.1f} tokens take {' + '.join(terms)}"),
     ):
         figure.add_annotation(
             x=passes, y=lane, text=f" time <b>{format_number(passes)}</b>", xanchor="left", showarrow=False, font={"size": 16, "color": INK[kind]}
         )  # fmt: skip
-        said = f"<b>{name}</b>: {written} a pass, in time {format_number(time)}"
         figure.add_annotation(
-            x=0.0, y=lane + 0.29, text=said, xanchor="left", yanchor="bottom", showarrow=False, font={"size": LETTERS + 1, "color": INK[kind]}
+            x=0.0, y=lane + 0.29, text=f"<b>{name}</b>: {said}", xanchor="left", yanchor="bottom", showarrow=False, font={"size": LETTERS + 1, "color": INK[kind]}
         )  # fmt: skip
     figure.update_layout(
         barmode="overlay", height=264, margin={"l": 8, "r": 88, "t": 34, "b": 46}, dragmode=False, showlegend=True,

@@ -106,7 +106,7 @@ def test_the_page_opens_with_what_a_class_makes_told_as_recorded(rooms):
         if "payload" in (given := json.loads(one.proto.mixed.json or one.proto.json))
     ]
     assert drawn["frames"][-1]["n"] == shares.n and drawn["heading"] == heading
-    assert f"temperature {known.settings.temperature:g}" in heading and f"class of {shares.n // EXAMPLE_SAMPLES}:" in heading
+    assert f"temperature {known.settings.temperature:g}" in heading and f"as {shares.n // EXAMPLE_SAMPLES} students" in heading
     test = known.result.looks[-1][0]
     assert test.n == shares.n and test.verdict == "consistent" and test.detectable_tv > 0.1
     assert drawn["answer"]["mark"] == "untold", "as on Is it exact?, so few samples find large differences only"

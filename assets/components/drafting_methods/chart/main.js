@@ -49,7 +49,7 @@ class MethodsView {
     const marks = rows.some(({ other }) => other) ? ["● measured", "◇ computed"] : [];
     this.reads.replaceChildren(...marks.map((said) => h("span", {}, said)));
     say(this.times, `times as fast as target only${marks.length ? `: ${marks.join(", ")}` : ""}`);
-    this.key.replaceChildren(key, h("span", { class: "marks" }, ` ${legend}`));
+    this.key.replaceChildren(h("span", { class: "of-drawings" }, `${key} `), h("span", { class: "marks" }, legend));
   }
 
   choose(key) {

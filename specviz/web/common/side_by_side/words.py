@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 SPACE = "·"  # how names of cells show one
 TAIL = 34  # characters of the prompt before a text
-RULE = load_toml("texts/side_by_side")["rule"]
+TEXTS = load_toml("texts/side_by_side")
+RULE, SCOPE = TEXTS["rule"], TEXTS["scope"]
 LARGE = 0.1  # a test that detects only distances above this answers nothing
 
 
@@ -88,7 +89,7 @@ def describe_detectable(found: InterimTest) -> str:
     test, share = found.tests[0], count_changed(found.detectable_tv)
     if not test.df:
         return f"{test.note} If {share} differed, this would have been detected 99 times in 100."
-    return f"A bug that changes {share} would have shown in {count_samples(found.n)}, 99 times in 100."
+    return f"A bug that changes {share} would have shown 99 times in 100."
 
 
 def describe_agreement(found: InterimTest) -> PageVerdict:
@@ -98,7 +99,7 @@ def describe_agreement(found: InterimTest) -> PageVerdict:
         return PageVerdict("untold", f"{samples} cannot decide: all texts share one cell.", "")
     if found.detectable_tv > LARGE:
         return PageVerdict("untold", f"No difference seen, but {samples} can show only a large one.", describe_detectable(found))
-    return PageVerdict("consistent", f"Exact, as far as {samples} can tell.", describe_detectable(found))
+    return PageVerdict("consistent", f"Exact, as far as {samples} can tell.", f"{describe_detectable(found)} {SCOPE}")
 
 
 def write_plain_labels(labels: Sequence[str]) -> list[str]:
