@@ -184,7 +184,7 @@ function makeAnswer() {
 /** The tokens of both texts at a moment of their clocks, null while they are written. A text that has ended says when, since the other one goes on. */
 function describeUntil(alone, drafted, now) {
   const [first, second] = [alone, drafted].map(({ data }) => (now !== null && now >= data.seconds ? seconds(data.seconds) : ""));
-  const when = now === null ? "so far" : first ? `after ${seconds(now)}; alone it took ${first}` : second ? `after ${seconds(now)}; with a draft it took ${second}` : `after the same ${seconds(now)}`;
+  const when = now === null ? "so far" : first ? `after ${seconds(now)}; alone it took ${first}` : second ? `after ${seconds(now)}; with a draft it took ${second}` : `after the same ${seconds(now)}${alone.there ? `, ${(drafted.there / alone.there).toFixed(2)} times as many` : ""}`;
   return { drafted: String(drafted.there), alone: `${drafted.there === 1 ? "token" : "tokens"} with a draft, ${alone.there} alone`, when };
 }
 

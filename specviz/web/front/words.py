@@ -15,7 +15,7 @@ def describe_origin(passage: Passage, recorded: bool) -> str:
     cores = f", {machine['threads']} core{'s' * (machine['threads'] != 1)}" if "threads" in machine else ""
     where = f"{machine.get('processor', 'this server')}{cores}"
     settings = passage.settings
-    run = f"temperature {settings.temperature:g}"
+    run = f"temperature {settings.temperature:g}, up to {settings.gamma} draft tokens a round"
     if recorded:
         return f"Recorded {passage.date} on {where}: median of {passage.runs} runs, {run}."
     return f"Your run on {where}: {run}."

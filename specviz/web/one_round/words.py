@@ -130,8 +130,8 @@ class _RoundNarrator:
         where, last = ("the draft token", "it") if self.drafted == 1 else ("each draft token", "the last")
         then = "it" if self.drafted == 1 else "the tokens in order, up to the first rejection"
         return (
-            f"For the place of {where}, one target pass gives the target’s own distribution, and one more for the place after {last}, in far less time "
-            f"than a pass for each. The rule then checks {then}."
+            f"One target pass gives the target’s probabilities for {where} and for the token after {last}, in far less time than a pass for each. "
+            f"The rule then checks {then}."
         )
 
     def describe_check(self, decision: Decision, reason: bool) -> str:

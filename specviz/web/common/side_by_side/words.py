@@ -152,7 +152,7 @@ def describe_conditions(settings: Settings) -> str:
     """The settings under which decoders write."""
     parts = [f"temperature {settings.temperature:g}"]
     parts += [f"{name} {value:g}" for name, value in (("top-k", settings.top_k), ("top-p", settings.top_p)) if value is not None]
-    drafted = "1 draft token per round" if settings.gamma == 1 else f"{settings.gamma} draft tokens per round"
+    drafted = "1 draft token per round" if settings.gamma == 1 else f"up to {settings.gamma} draft tokens per round"
     return ", ".join(
         [
             *parts,
