@@ -1,7 +1,7 @@
 """``specviz COMMAND``, or ``python -m specviz COMMAND``: the decoder and its tests on the command line.
 
 Exit codes: those of a command are in assets/commands.toml; 2 bad arguments or input, with one sentence on stderr; 70 a bug in this
-program; 130 interrupted; 143 ended by SIGTERM.
+program; 130 interrupted; 143 ended by SIGTERM. A reader of the output that goes away changes none of them.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import time
 import traceback
 from difflib import get_close_matches
 from types import FrameType
+from typing import Any
 
 try:
     from specviz import __version__
@@ -50,6 +51,7 @@ def main(arguments: list[str] | None = None) -> int:
     request_large_pages()
     interrupts = InterruptHandler()
     if arguments is None:  # a process of its own
+        outlive_readers()
         interrupts.install()
     words = sys.argv[1:] if arguments is None else arguments
     name = ""
@@ -77,9 +79,6 @@ def main(arguments: list[str] | None = None) -> int:
         ended = "interrupted" if interrupts.number == signal.SIGINT else f"ended by {signal.Signals(interrupts.number).name}"
         print(f"\n{ended}{f': {stop}' if str(stop) else ''}", file=sys.stderr)
         return 128 + interrupts.number
-    except BrokenPipeError:
-        sys.stderr.close()
-        return 0
     except Exception as error:  # a bug must not look like verify's answer "rejected", which is exit code 1
         if sentence := _explain_machine_error(error):
             return _print_refusal(name, sentence)
@@ -95,6 +94,34 @@ def prepare_streams() -> None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115  open as long as the process
         elif isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
             stream.reconfigure(errors="backslashreplace")
+
+
+class OutlivingFile(io.FileIO):
+    """The file of a standard stream. Where its reader goes away, as ``head`` does, it writes to nowhere: the command goes on to its verdict."""
+
+    def __init__(self, stream: io.TextIOWrapper):
+        super().__init__(stream.fileno(), "w", closefd=False)
+        self.stream = stream  # without a reference it would close the descriptor
+
+    def write(self, content: Any, /) -> int | None:
+        try:
+            return super().write(content)
+        except BrokenPipeError:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self.fileno())  # so that libraries and child processes write there too
+            os.close(nowhere)
+            return super().write(content)
+
+
+def outlive_readers() -> None:
+    """Let standard output and standard error go on without a reader."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if type(stream) is io.TextIOWrapper and not stream.isatty():  # a file, not what replaces one in this process
+            file = OutlivingFile(stream)
+            buffer: Any = file if stream.write_through else io.BufferedWriter(file)
+            kept = {key: getattr(stream, key) for key in ("encoding", "errors", "line_buffering", "write_through")}
+            setattr(sys, name, io.TextIOWrapper(buffer, **kept))
 
 
 class InterruptHandler:

@@ -7,12 +7,15 @@ are fixed by their seed.
 from __future__ import annotations
 
 import json
+import os
+import sys
+from contextlib import ExitStack
 from dataclasses import replace
 
 import pytest
 import torch
 
-from specviz.__main__ import main
+from specviz.__main__ import InterruptHandler, main
 from specviz.audit.logged_samples import LoggedText, arrange_texts
 from specviz.decoding.samples import NONE
 from specviz.errors import EvidenceError
@@ -116,6 +119,22 @@ def test_a_fault_that_begins_late_is_rejected(pair, local_pair, tmp_path, capsys
         and said.count("corrected: ") == 6 < len(tests)
     )
     assert f"To run it again: specviz audit --log {tmp_path / 'log.jsonl'}" in said
+
+
+def test_readers_that_go_away_change_no_verdict_and_no_file(pair, local_pair, tmp_path, monkeypatch):
+    """As ``2>&1 | head -1`` does to a rejection, whose exit code was 0 and whose JUnit said that the audit did not end."""
+    lines = [line for prompt in PROMPTS for line in draw_texts(pair, prompt, 1.0, late_temperature=0.4)]
+    junit, words = tmp_path / "junit.xml", ["--log", write_log(tmp_path / "log.jsonl", lines), *local_pair]
+    monkeypatch.setattr(sys, "argv", ["specviz", "audit", *words, "--junit", str(junit), "--out", str(tmp_path / "a")])
+    monkeypatch.setattr(InterruptHandler, "install", lambda handler: None)
+    with ExitStack() as streams, monkeypatch.context() as patched:
+        for name in ("stdout", "stderr"):
+            reading, writing = os.pipe()
+            patched.setattr(sys, name, streams.enter_context(open(writing, "w")))
+            os.close(reading)
+        code = main()
+    report = (tmp_path / "a" / "report.txt").read_text()
+    assert code == 1 and report.startswith("Rejected: ") and 'failures="1" errors="0"' in junit.read_text()
 
 
 def test_too_few_samples_copies_and_a_log_without_reference_have_their_own_answers(exact_lines, local_pair, tmp_path, capsys):

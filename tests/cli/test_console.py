@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import shutil
+import subprocess
 import sys
 from argparse import Namespace
 
 import pytest
 
-from specviz.__main__ import main, prepare_streams
+from specviz.__main__ import main, outlive_readers, prepare_streams
 from specviz.cli.common.output import write_report
 from specviz.proposers import source_texts
 from tests.fresh import run_fresh
@@ -39,6 +41,21 @@ def test_a_closed_stream_takes_nothing_and_the_command_ends_well(monkeypatch):
     assert main(["--version"]) == 0
     sys.stdout.close()
     sys.stderr.close()
+
+
+def test_a_stream_without_a_reader_takes_everything_and_so_do_child_processes(monkeypatch):
+    """Before, and after a reader has gone; a child writes to the descriptor itself. Unbuffered as with ``python -u``, too."""
+    for more in ({}, {"write_through": True}):
+        reading, writing = os.pipe()
+        with open(writing, "wb", buffering=0) as raw, monkeypatch.context() as patched:
+            patched.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding="utf-8", **more))
+            outlive_readers()
+            print("heard", flush=True)
+            assert os.read(reading, 100) == b"heard\n"
+            os.close(reading)
+            print("unheard" * 10**5, flush=True)
+            subprocess.run(["echo", "unheard"], stdout=writing, check=True)
+            print("unheard", flush=True)
 
 
 def test_an_interrupt_while_libraries_are_imported_is_a_line():
