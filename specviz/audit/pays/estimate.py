@@ -182,7 +182,10 @@ def _count_extra(rounds: RoundEstimate) -> float:
 
 
 def _estimate_by_counters(blocks: Sequence[Block], users: int) -> RoundEstimate | None:
-    """From the server's counters of rounds, or from the accepted tokens of each answer: the other tokens end a round each."""
+    """From the server's counters of rounds, or from accepted tokens: the other tokens end a round each.
+
+    Accepted tokens are those of each answer. Counters of the whole server say as much where one client has sent all that it decoded.
+    """
     counted = [block.counters for block in blocks if block.counters is not None and block.counters.rounds]
     if counted:
         rounds = sum(one.rounds or 0.0 for one in counted)
@@ -196,6 +199,13 @@ def _estimate_by_counters(blocks: Sequence[Block], users: int) -> RoundEstimate 
         for answer in block.answers
         if answer.drafted and answer.tokens is not None and answer.accepted is not None and answer.tokens - 1 > answer.accepted
     ]
+    if not each and users == 1:
+        for block in blocks:
+            if block.counters is None or not block.counters.drafted or not block.is_counted or block.errors:
+                continue
+            written = sum((answer.tokens or 1) - 1 for answer in block.answers)
+            if written > block.counters.accepted:
+                each.append(written / (written - block.counters.accepted))
     return RoundEstimate(users, "counters", Estimate.from_mean(each), None) if each else None
 
 
@@ -291,6 +301,25 @@ def forecast_gammas(rounds: Sequence[RoundEstimate], token_seconds: Estimate | N
         speedup = tokens * token_seconds.value / (token_seconds.value + length * per_draft)
         found.append(GammaForecast(length, speedup, length > gamma))
     return found
+
+
+def explain_no_forecast(rounds: Sequence[RoundEstimate], token_seconds: Estimate | None, is_compared: bool) -> str:
+    """Why ``forecast_gammas`` gives nothing, in a sentence. is_compared: whether there is a server without speculation."""
+    if not is_compared:
+        lacking = "the time of a token without speculation, from a second server (--without)"
+    elif not rounds:
+        lacking = "rounds, and neither counters nor streams of this server show them"
+    elif not any(one.accepted_by_position for one in rounds):
+        lacking = (
+            "acceptance by position, which this server does not show: it sends the tokens of a round in one piece and does not count them by position"
+            if any(one.source == "pieces" for one in rounds)
+            else "acceptance by position, which this server does not count, and its tokens arrive in no bursts that show it"
+        )
+    elif token_seconds is None:
+        lacking = "the time of a token without speculation, and the streams do not show it"
+    else:
+        lacking = "the time of a round, and the streams do not show it"
+    return f"No draft length is computed. That needs {lacking}."
 
 
 def to_record(estimate: Estimate | None) -> dict[str, Any] | None:

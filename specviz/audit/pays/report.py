@@ -18,6 +18,7 @@ from specviz.audit.pays.estimate import (
     estimate_levels,
     estimate_rounds,
     estimate_token_seconds,
+    explain_no_forecast,
     find_break_even,
     forecast_gammas,
     to_record,
@@ -103,6 +104,7 @@ def build_report(
         "remarks": [
             *_describe_turns(levels, plan, len(servers) > 1),
             *list_remarks(blocks, rounds, extra, prompts),
+            *([] if gammas else [explain_no_forecast(rounds, token_seconds, len(servers) > 1)]),
             *_describe_retries(retries or {}),
         ],
         "prompts": prompts,
@@ -273,7 +275,7 @@ def _describe_cache(blocks: Sequence[Block]) -> str:
 
 def build_case(report: Mapping[str, Any], at_least: float | None, exit_code: int) -> JUnitCase:
     """The measurement as a test case. exit_code: of ``choose_exit_code``; an interval that leaves the threshold open is a failure too."""
-    name = "speculation pays" if at_least is None else f"speculation makes the server {at_least:g} times as fast"
+    name = "speculation pays" if at_least is None else f"speed-up of at least {at_least:g}"
     return JUnitCase(name, "failure" if exit_code else "", report["sentence"], format_report(report))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from specviz.audit.pays.estimate import (
     estimate_levels,
     estimate_rounds,
     estimate_token_seconds,
+    explain_no_forecast,
     find_break_even,
     find_burst_gap,
     forecast_gammas,
@@ -18,6 +20,7 @@ from specviz.audit.pays.estimate import (
 from specviz.audit.pays.load import OFF, ON, Block, LoadPlan
 from specviz.audit.pays.streams import StreamedAnswer
 from specviz.audit.profiles.base import DraftCounters
+from specviz.speed.records.estimate import Estimate
 from tests.audit.pays.simulation import SimulatedServer
 
 RUNS = 100
@@ -117,6 +120,36 @@ def test_counters_and_pieces_of_several_tokens_tell_of_rounds_too():
     assert by_pieces.seconds_per_round.value == pytest.approx(0.1)
     timings = tuple(StreamedAnswer(0.0, (0.1, 0.2), 40, 101, "length", 90, 60) for _ in range(4))
     assert estimate_rounds([Block(ON, 1, 0, 0.0, timings)])[0].tokens_per_round.value == 2.5
+
+
+def test_counters_without_rounds_tell_of_them_where_one_client_is_alone():
+    """101 tokens in 41 events, four times: 400 tokens after the first ones, of which the server counted 240 as accepted."""
+    answers = tuple(StreamedAnswer(0.0, tuple(0.1 * n for n in range(41)), 400, 101) for _ in range(4))
+
+    def list_sources(users=1, errors=(), drafted=320.0):
+        block = Block(ON, users, 0, 0.0, answers, errors, DraftCounters(drafted, 240.0, 0.0))
+        return {one.source: one.tokens_per_round.value for one in estimate_rounds([block])}
+
+    assert list_sources() == {"counters": 2.5, "pieces": 2.5}
+    for other in ({"users": 2}, {"errors": ("no answer",)}, {"drafted": 0.0}):  # others' tokens are among the accepted ones
+        assert list_sources(**other) == {"pieces": 2.5}
+
+
+def test_a_reason_is_given_where_no_draft_length_is_computed():
+    pieces = [Block(ON, 1, 0, 0.0, tuple(StreamedAnswer(0.0, tuple(0.1 * n for n in range(41)), 400, 101) for _ in range(4)))]
+    (rounds,), seconds = estimate_rounds(pieces), Estimate.from_mean([0.01], "s")
+    timed = replace(rounds, accepted_by_position=(0.5,))
+    for found, token_seconds, is_compared, lacking in (
+        ([rounds], seconds, False, "a second server (--without)"),
+        ([], seconds, True, "rounds, and neither counters nor streams"),
+        ([rounds], seconds, True, "it sends the tokens of a round in one piece and does not count them by position"),
+        ([timed], None, True, "the time of a token without speculation, and the streams"),
+        ([replace(timed, seconds_per_round=None)], seconds, True, "the time of a round, and the streams"),
+    ):
+        assert not forecast_gammas(found, token_seconds if is_compared else None)
+        said = explain_no_forecast(found, token_seconds, is_compared)
+        assert said.startswith("No draft length is computed. That needs ") and lacking in said
+    assert forecast_gammas([timed], seconds)
 
 
 def test_forecast_of_draft_lengths_agrees_with_the_servers_that_have_them():
