@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypedDict, Unpack, overload
 
 from specviz.audit.many_prompts import PromptReports, read_audit_prompts, run_prompts
+from specviz.audit.outcomes import announce_outcome
 from specviz.audit.run import AuditReport, AuditRequest, run_audit
 from specviz.errors import SettingsError
 
@@ -138,6 +139,8 @@ def assert_lossless(
 ) -> AuditReport | PromptReports:
     """Audit a running server, and raise unless its samples are consistent with the reference. Arguments as ``audit_server``.
 
+    In a test of pytest the verdict and its sentence, with the difference that would have shown, are properties of the test.
+
     Raises:
         NotLosslessError: The samples do not follow the reference.
         TooFewSamplesError: They are too few to detect ``min_tv``.
@@ -147,6 +150,7 @@ def assert_lossless(
         SettingsError: An option is out of range.
     """
     report = audit_server(url, folder, prompts=prompts, **options)
+    announce_outcome(report)
     if report.verdict == "rejected":
         raise NotLosslessError(report)
     if report.verdict != "consistent":

@@ -1,15 +1,17 @@
-"""pytest plugin: options that name a server and its reference, and fixtures for tests that audit it.
+"""pytest plugin: options that name a server and its reference, fixtures for tests that audit it, and the verdicts after all tests.
 
 Nothing of an audit is imported before a test asks for it, so other tests of a project do not wait for torch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from specviz.audit.outcomes import listeners
 
 if TYPE_CHECKING:
     from specviz.audit.many_prompts import PromptReports
@@ -29,6 +31,7 @@ SERVER_OPTIONS = {
     "--specviz-api-key-variable": ("api_key_variable", "environment variable that holds the server's key"),
 }
 FOLDER_OPTION = "--specviz-out"
+VERDICT, SENTENCE = "specviz.verdict", "specviz.sentence"  # properties of a test
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -74,9 +77,9 @@ def assert_server_lossless(
 ) -> Callable[..., AuditReport | PromptReports]:
     """``assert_lossless`` for the server and the reference of the options, with the keyword arguments that it has.
 
-    The verdicts are shown with the test's output, and are properties of its JUnit entry.
+    The reports are shown with the test's output.
     """
-    from specviz.audit.assertions import VerdictError, assert_lossless
+    from specviz.audit.assertions import assert_lossless
 
     folder = request.config.getoption(FOLDER_OPTION)
     numbers = iter(range(10**6))
@@ -84,21 +87,35 @@ def assert_server_lossless(
     def check(**options: Any) -> AuditReport | PromptReports:
         own = Path(folder) / _name_folder(request.node.nodeid) if folder else tmp_path
         given = _read_options(request.config, SERVER_OPTIONS) | specviz_reference | options
-        try:
-            report = assert_lossless(specviz_server, own / f"audit-{next(numbers)}", **given)
-        except VerdictError as error:
-            _add_properties(request.node, error.report)
-            raise
-        _add_properties(request.node, report)
+        report = assert_lossless(specviz_server, own / f"audit-{next(numbers)}", **given)
         print(report)
         return report
 
     return check
 
 
-def _add_properties(node: pytest.Item, report: AuditReport | PromptReports) -> None:
-    """Properties of a test in JUnit."""
-    node.user_properties += [("specviz.verdict", report.verdict), ("specviz.sentence", report.sentence)]
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Make the verdict of every audit in a test a property of the test, which JUnit has."""
+
+    def add_properties(report: AuditReport | PromptReports) -> None:
+        item.user_properties += [(VERDICT, report.verdict), (SENTENCE, report.sentence)]
+
+    listeners.append(add_properties)
+    try:
+        yield
+    finally:
+        listeners.remove(add_properties)
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Print the sentence of every audit: a test that passed says what it would have detected."""
+    reports = [report for found in terminalreporter.stats.values() for report in found if getattr(report, "when", "") == "call"]
+    lines = [f"{report.nodeid}: {value}" for report in reports for name, value in report.user_properties if name == SENTENCE]
+    if lines:
+        terminalreporter.section("specviz audits")
+        for line in lines:
+            terminalreporter.write_line(line)
 
 
 def _name_folder(node_id: str) -> str:

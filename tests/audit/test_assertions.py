@@ -149,7 +149,10 @@ def test_by_fixture(assert_server_lossless):
     assert assert_server_lossless(**SMALL).verdict == "consistent"
 
 def test_by_hand(specviz_server, specviz_reference):
+    from specviz.audit import assert_lossless
+
     assert specviz_server == "SERVER" and specviz_reference == {"against": "REFERENCE"}
+    assert_lossless("SERVER", against="REFERENCE", **SMALL)
 """
 
 
@@ -181,9 +184,14 @@ def test_the_plugin_audits_the_server_of_the_command_line(servers, tmp_path, mon
         "--specviz-out",
         str(tmp_path / "kept"),
     ]
-    assert pytest.main([*words, *asked]) == 0 and "2 passed" in capfd.readouterr().out
-    properties = {one.get("name"): one.get("value") for one in ElementTree.parse(tmp_path / "junit.xml").iter("property")}
-    assert properties["specviz.verdict"] == "consistent"
+    assert pytest.main([*words, *asked]) == 0
+    said = capfd.readouterr().out
+    cases = [*ElementTree.parse(tmp_path / "junit.xml").iter("testcase")]
+    properties = [[(one.get("name"), one.get("value")) for one in case.iter("property")] for case in cases]
+    assert "2 passed" in said and len(properties) == 2
+    for (verdict, is_consistent), (sentence, words_of_it) in properties:  # of both ways, once
+        assert (verdict, is_consistent, sentence) == ("specviz.verdict", "consistent", "specviz.sentence")
+        assert "would have shown a total variation of" in words_of_it and f": {words_of_it}" in said
     assert len(list(tmp_path.glob("kept/*/audit-0/report.json"))) == 1
     assert pytest.main(words) == 0 and "2 skipped" in capfd.readouterr().out
     assert pytest.main([*words, "--specviz-url", servers[0]]) == 1 and "There is no reference" in capfd.readouterr().out

@@ -1,0 +1,18 @@
+"""Who is told of the outcome of ``assert_lossless``. The pytest plugin is; nothing of an audit is imported here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from specviz.audit.many_prompts import PromptReports
+    from specviz.audit.run import AuditReport
+
+listeners: list[Callable[[AuditReport | PromptReports], None]] = []
+
+
+def announce_outcome(report: AuditReport | PromptReports) -> None:
+    """Call every listener."""
+    for listener in listeners:
+        listener(report)
