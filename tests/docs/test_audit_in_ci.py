@@ -26,7 +26,8 @@ STEPS = WORKFLOW["jobs"]["audit"]["steps"]
 def list_commands() -> list[list[str]]:
     """Words of the lines of the workflow that call specviz."""
     lines = [line for step in STEPS for line in step.get("run", "").replace("\\\n", " ").splitlines()]
-    return [shlex.split(line)[2:] for line in lines if line.strip().startswith("exec specviz ")]
+    night = '"$(date +%Y%m%d)"'
+    return [shlex.split(line.replace(night, "20261128"))[2:] for line in lines if line.strip().startswith("exec specviz ")]
 
 
 def test_the_workflow_runs_every_night_and_its_commands_can_be_parsed():
@@ -36,6 +37,8 @@ def test_the_workflow_runs_every_night_and_its_commands_can_be_parsed():
     for name, *words in commands:
         options = build_parser(name).parse(words)
         assert options.junit and options.url.startswith("http://localhost:8000")
+        assert name != "audit" or options.seed == 20261128, "each night has samples of its own"
+        assert f"{options.out}/**" in STEPS[-1]["with"]["path"].split(), "the folders of prompts are uploaded too"
         assert str(options.junit) in str(STEPS[-1]) or "*.xml" in str(STEPS[-1]), "the outcome is uploaded"
 
 
