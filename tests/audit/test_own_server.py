@@ -22,6 +22,7 @@ from specviz.evidence.decoder import ENGINE, SHARED, build_decoder
 from specviz.evidence.mistakes.registry import PENALTY
 from specviz.models.pairs import loading
 from tests.audit.served import PROMPT, build_settings
+from tools.servers import own
 from tools.servers.own import CompletionsApi, MistakenDecoder, main, start_http_server
 
 pytestmark = pytest.mark.usefixtures("short_preflight")
@@ -147,6 +148,7 @@ def test_it_says_of_itself_what_vllm_says(start_server):
         and streamed[-2:] == ["data: [DONE]", ""]
     )
     assert events[-1]["usage"]["completion_tokens"] == 4
+    assert request_json(f"{url}/detokenize", {"tokens": [17]})["prompt"] == api.tokens.text([17], False) != ""
     biased = request_json(f"{url}/v1/completions", body | {"n": 1, "logit_bias": {"17": 100}})
     assert biased["choices"][0]["token_ids"] == [17] * 4
 
@@ -169,9 +171,12 @@ def test_a_measurement_reads_the_rounds_of_its_streams(start_server, capsys, tmp
     prompts.write_text("Once upon\nAn old king\n")
     words = ["--turns", "2", "--prompts-per-user", "2", "--concurrency", "1", "--max-new-tokens", "24", "--prompts", str(prompts)]
     assert command(["pays", start_server("none")[0], *words, "--out", str(tmp_path / "a"), "--format", "json"]) == 0
-    (rounds,) = json.loads(capsys.readouterr().out)["rounds"]
-    assert rounds["source"] == "pieces" and 1.0 < rounds["tokens_per_round"]["value"] <= 3.0
+    report = json.loads(capsys.readouterr().out)
+    counted, rounds = report["rounds"]
+    assert (counted["source"], rounds["source"]) == ("counters", "pieces") and 1.0 < rounds["tokens_per_round"]["value"] <= 3.0
+    assert counted["tokens_per_round"]["value"] == pytest.approx(rounds["tokens_per_round"]["value"], abs=0.4)
     assert rounds["seconds_per_round"]["value"] > 0.0
+    assert "No draft length is computed. That needs the time of a token without speculation" in report["remarks"][-1]
 
 
 @pytest.mark.parametrize(
@@ -191,6 +196,21 @@ def test_what_cannot_be_answered_is_refused_with_a_sentence(body, said, start_se
     with pytest.raises(urllib.error.HTTPError) as refused:
         request_json(f"{url}/v1/completions", body)
     assert refused.value.code == 400 and said in json.load(refused.value)["error"]["message"]
+
+
+def test_a_port_that_is_taken_is_a_sentence_and_the_decoder_is_described(start_server, pair, monkeypatch, capsys):
+    monkeypatch.setattr(own, "load_pair", lambda *_: pair)
+    url, _ = start_server("none")
+    assert main(["--port", url.rpartition(":")[2]]) == 2
+    said = capsys.readouterr()
+    assert (
+        "cannot be used (Address already in use); --port names another." in said.err
+        and said.err.count("\n") == 1
+        and not said.out
+    )
+    assert own.describe_decoder("none", 2) == "decodes exactly, 2 draft tokens a round"
+    assert own.describe_decoder("none", 0) == "decodes exactly, without speculation"
+    assert own.describe_decoder("R5", 3) == "decodes with the mistake R5, 3 draft tokens a round"
 
 
 def test_an_unknown_mistake_is_refused(capsys):

@@ -4,8 +4,8 @@
     specviz audit http://127.0.0.1:8765/v1 --prompt "Once upon a time" --max-new-tokens 3 --min-tv 0.1 --pair storybook
 
 It answers as vLLM does: POST /v1/completions with ``return_token_ids``, ``n`` (choice i has the seed + i), ``stream`` (an event for each
-round, sent when the round ends), penalties, and prompts of text or ids, GET /v1/models, /version, /health, and /metrics with the counters of draft tokens. It is made to
-be audited, not to be fast.
+round, sent when the round ends), penalties, and prompts of text or ids; POST /detokenize; GET /v1/models, /version, /health, and /metrics
+with the counters of draft tokens, without those of rounds and of places in them. It is made to be audited, not to be fast.
 """
 
 from __future__ import annotations
@@ -227,6 +227,13 @@ class CompletionsApi:
             choices = [choice | {"prompt_token_ids": list(prompt)} for choice in choices]
         return head | {"choices": choices, "usage": _count_usage(len(prompt), sum(map(len, texts)))}
 
+    def detokenize(self, body: Any) -> dict[str, Any]:
+        """The text of token ids. Raises RequestError."""
+        ids = body.get("tokens") if isinstance(body, dict) else None
+        if not isinstance(ids, list):
+            raise RequestError("the request must be a JSON object with a list of tokens")
+        return {"prompt": self.tokens.text(self._read_prompt(ids), False)}
+
     def _build_events(
         self, head: dict[str, Any], prompt_tokens: int, rounds: Iterator[WrittenRound], has_ids: bool
     ) -> Iterator[dict[str, Any]]:
@@ -299,13 +306,15 @@ class CompletionsHandler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         size = int(self.headers.get("Content-Length") or 0)
         content = self.rfile.read(min(size, MAX_BYTES))
-        if self.path != "/v1/completions":
+        if self.path not in ("/v1/completions", "/detokenize"):
             self._send_json(404, {"error": {"message": f"there is no {self.path}", "code": 404}})
             return
         try:
             if size > MAX_BYTES:
                 raise RequestError(f"a request may have {MAX_BYTES} bytes")
-            answer = self.server.api.complete(json.loads(content))  # type: ignore[attr-defined]
+            api: CompletionsApi = self.server.api  # type: ignore[attr-defined]
+            body = json.loads(content)
+            answer = api.detokenize(body) if self.path == "/detokenize" else api.complete(body)
             if isinstance(answer, dict):
                 self._send_json(200, answer)
             else:
@@ -356,6 +365,13 @@ def start_http_server(api: CompletionsApi, host: str = "127.0.0.1", port: int = 
     return server
 
 
+def describe_decoder(mistake: str, gamma: int) -> str:
+    """What the server does, for the line that it prints when it is ready."""
+    if mistake != NO_MISTAKE:
+        return f"decodes with the mistake {mistake}, {gamma} draft tokens a round"
+    return f"decodes exactly, {gamma} draft tokens a round" if gamma else "decodes exactly, without speculation"
+
+
 def main(words: Sequence[str] | None = None) -> int:
     """Serve until interrupted; return the exit code."""
     parser = argparse.ArgumentParser(
@@ -371,8 +387,12 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--port", type=int, default=8765, help="0: any free one (default: 8765)")
     options = parser.parse_args(words)
     api = CompletionsApi.from_pair(load_pair(options.pair, "cpu", "float32"), options.mistake, options.gamma)
-    server = start_http_server(api, options.host, options.port)
-    print(f"http://{options.host}:{server.server_address[1]}/v1 decodes with {options.mistake}", flush=True)
+    try:
+        server = start_http_server(api, options.host, options.port)
+    except OSError as error:
+        print(f"Port {options.port} of {options.host} cannot be used ({error.strerror}); --port names another.", file=sys.stderr)
+        return 2
+    print(f"http://{options.host}:{server.server_address[1]}/v1 {describe_decoder(options.mistake, options.gamma)}", flush=True)
     try:
         server.serve_forever()
     except KeyboardInterrupt:
