@@ -49,7 +49,7 @@ def build_junit(suite: str, url: str, cases: Sequence[JUnitCase]) -> str:
 
 
 def list_audit_cases(outcome: AuditReport | PromptReports | Exception) -> list[JUnitCase]:
-    """A case for the verdict, one for speculation, and one for each check of a server.
+    """A case for the verdict, one for speculation, and one for each check of a server; of several prompts the joint verdict, and these of each.
 
     A rejection, a trap, too few samples and an audit without drafting are failures; a server that does not answer is an error.
 
@@ -65,11 +65,12 @@ def _iterate_cases(outcome: AuditReport | PromptReports | Exception) -> Iterator
         yield JUnitCase(name, "failure" if isinstance(outcome, TrapError) else "error", str(outcome))
         return
     if isinstance(outcome, PromptReports):
+        yield _build_verdict_case(outcome)
         for name, report in zip(outcome.folders, outcome.reports, strict=True):
             yield from (replace(case, name=f"{name}: {case.name}") for case in _iterate_cases(report))
         return
     record = outcome.record
-    yield JUnitCase("lossless", "" if outcome.verdict == "consistent" else "failure", outcome.sentence, str(outcome))
+    yield _build_verdict_case(outcome)
     speculation = record["audit"]["speculation"]
     seen = speculation["drafted"]
     yield JUnitCase("speculation is at work", "" if seen else "skipped" if seen is None else "failure", speculation["sentence"])
@@ -79,6 +80,10 @@ def _iterate_cases(outcome: AuditReport | PromptReports | Exception) -> Iterator
             name = f"server {number}: {check['name']}" if len(servers) > 1 else check["name"]
             kind: Kind = "failure" if check["stops"] else "skipped" if check["state"] == "unknown" else ""
             yield JUnitCase(f"check: {name}", kind, check["sentence"])
+
+
+def _build_verdict_case(outcome: AuditReport | PromptReports) -> JUnitCase:
+    return JUnitCase("lossless", "" if outcome.verdict == "consistent" else "failure", outcome.sentence, str(outcome))
 
 
 def _escape(text: str) -> str:

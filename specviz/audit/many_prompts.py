@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from specviz.audit.run import (
+    BESIDE_SAMPLING,
     NO_DRAFT_CODE,
     VERDICT_CODES,
     AuditReport,
@@ -132,13 +133,18 @@ class PromptReports:
     def __str__(self) -> str:
         lines = [self.sentence, ""]
         for row, report in zip(self.to_record()["prompts"], self.reports, strict=True):
-            text = row["prompt"] if len(row["prompt"]) <= SHOWN else f"...{row['prompt'][-SHOWN:]}"
             lines += [
-                f"{row['folder']}: {text!r}",
+                _name_prompt(row["folder"], row["prompt"]),
                 f"  {row['sentence']} (corrected for all prompts: {format_p_value(row['adjusted_p'])})",
             ]
             lines += [f"  {sentence}" for sentence in _explain_rejection(report)]
         return "\n".join([*lines, "", self.speculation, f"Each folder has the whole report of its prompt, {REPORT_OF_PROMPT}."])
+
+
+def _name_prompt(folder: str, prompt: str) -> str:
+    """The folder of a prompt, and the end of its text."""
+    text = prompt if len(prompt) <= SHOWN else f"...{prompt[-SHOWN:]}"
+    return f"{folder}: {text!r}"
 
 
 def _explain_rejection(report: AuditReport) -> list[str]:
@@ -195,10 +201,15 @@ def plan_prompts(
     make_progress: MakeProgress = make_silent,
     show_line: Callable[[str], None] = ignore_line,
 ) -> list[str]:
-    """How many samples and minutes each prompt takes. Arguments as for ``run_prompts``."""
-    found, known = [], dict[str, "PreflightResult"]()
+    """What each prompt takes, under its name, and all of them together; lines for a terminal. Arguments as for ``run_prompts``."""
+    from specviz.audit.collection.audited_server import format_duration
+
+    lines, missing, seconds, known = list[str](), 0, 0.0, dict[str, "PreflightResult"]()
     for number, prompt in enumerate(prompts, 1):
         show_line(f"Prompt {number} of {len(prompts)}:")
-        one = replace(request, prompt=prompt)
-        found += plan_audit(one, folder / f"prompt-{number:02}", make_progress, show_line, ALPHA / len(prompts), known)
-    return found
+        one, name = replace(request, prompt=prompt), f"prompt-{number:02}"
+        plan = plan_audit(one, folder / name, make_progress, show_line, ALPHA / len(prompts), known)
+        lines += [_name_prompt(name, prompt), *plan.summaries]
+        missing, seconds = missing + plan.missing, seconds + plan.seconds
+    total = f"All {len(prompts)} prompts: {missing:,} samples are to be collected. Sampling takes {format_duration(seconds)}."
+    return [*lines, total, BESIDE_SAMPLING]

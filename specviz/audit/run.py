@@ -40,6 +40,10 @@ DEFAULT_SAMPLE_TOKENS = int(SAMPLE_TOKENS.high)
 BESIDE_TOKENS = 32  # least tokens of the other traffic: longer than most rounds, so that requests meet in all their places
 BESIDE_CONCURRENCY = 4
 RESUMABLE = "what was collected is kept in '{}'; the same command goes on from there"
+BESIDE_SAMPLING = (
+    "The checks before the samples and the tests after them come on top. After a rejection, so do the search for a known mistake (against "
+    "weights) and the reproduction, at most 4 minutes."
+)
 UNCONFIRMED = "the report is in '{}'; further requests, such as its reproduction, were not made to the end"
 VERDICT_CODES = {"consistent": 0, "rejected": 1, "too few samples": 3}
 NO_DRAFT_CODE = 5  # exit code: consistent, and the server counted no draft token
@@ -188,6 +192,15 @@ class AuditRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class AuditPlan:
+    """What an audit takes. summaries: a text for each server; missing: samples of all servers that are still to be collected; seconds: for these."""
+
+    summaries: tuple[str, ...]
+    missing: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class AuditReport:
     """The outcome of an audit. record: as the file of the audit holds it."""
 
@@ -314,11 +327,13 @@ def plan_audit(
     show_line: Callable[[str], None] = ignore_line,
     alpha: float = ALPHA,
     known_checks: KnownChecks | None = None,
-) -> list[str]:
-    """Check the servers, and say how many samples and minutes an audit takes; a text for each server. Arguments and errors as ``run_audit``."""
+) -> AuditPlan:
+    """Check the servers, and say how many samples and seconds an audit takes. Arguments and errors as ``run_audit``."""
     with _Audit(request, folder, make_progress, show_line, alpha) as audit:
         audit.prepare(is_plan=True, known_checks=known_checks)
-        return [target.preparation.summary for target in audit.targets]
+        ready = [target.preparation for target in audit.targets]
+        left = [one.forecast for one in ready if one.forecast is not None]
+        return AuditPlan(tuple(one.summary for one in ready), sum(one.missing for one in left), sum(one.seconds for one in left))
 
 
 class _Audit:
@@ -370,7 +385,7 @@ class _Audit:
         """Check every server, and show what to expect. Raises TrapError where samples would show nothing."""
         from specviz.audit.collection.audited_server import describe_needed_samples
 
-        request, ready = self.request, []
+        request, ready, is_first = self.request, [], not known_checks
         two_files, alpha = not request.has_weights, self.first_alpha
         self.show_line(describe_needed_samples(request.min_tv, request.max_new_tokens, two_files, self.samples, alpha))
         if request.tests_whole_texts:
@@ -396,6 +411,8 @@ class _Audit:
                         "left out: this server gives text without token ids, and only its first tokens are tested",
                     )
                 raise SettingsError("max-tokens", request.max_tokens, allowed)
+        if is_first and not is_plan and any(one.forecast for one in ready):
+            self.show_line(BESIDE_SAMPLING)
         if len({one.has_ids for one in ready}) > 1:
             first, second = ("token ids" if one.has_ids else "text" for one in ready)
             raise EvidenceError(
@@ -495,6 +512,7 @@ class _Audit:
             gamma=request.gamma or (round(length) if (length := records[0].counts.draft_length) else None),
             accepted_share=records[0].counts.accepted_share,
             other_prompts=self._list_other_prompts(),
+            read_text=self.targets[0].build_token_reader(),
             **({"rules": self.rules} if self.rules else {}),
         )
         return AuditReport(add_server_records(report, records, None, {"beside": self.beside_record}))  # type: ignore[arg-type]

@@ -13,6 +13,7 @@ from specviz.audit.many_prompts import DEFAULT, PromptReports, plan_prompts, rea
 from specviz.audit.protocol.sampling_request import MAX_TOKENS
 from specviz.audit.run import (
     BESIDE_CONCURRENCY,
+    BESIDE_SAMPLING,
     DEFAULT_MIN_TV,
     DEFAULT_SAMPLE_TOKENS,
     AuditReport,
@@ -73,7 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--ignore-checks", action="store_true", help="collect even where a check finds that the samples will show nothing")
     add_seed_option(parser)
     add_format_option(parser, "the report as JSON")
-    out_help = "folder of the samples, the record and the report; the same command continues there (default: audit-HOST-PORT)"
+    out_help = "folder of the samples, the record and the report; the same command continues there (default: audit-HOST-PORT, with --log audit-FILE)"
     add("--out", type=Path, metavar="DIR", help=out_help)
     add_figures_option(parser)
     add_junit_option(parser)
@@ -130,12 +131,11 @@ def _audit_server(options: argparse.Namespace) -> AuditReport | PromptReports | 
     request = _read_request(options, prompts)
     folder = options.out or Path(request.build_folder_name())
     if options.plan:
-        found = (
-            plan_prompts(request, prompts, folder, Progress, log_line)
-            if prompts
-            else plan_audit(request, folder, Progress, log_line)
-        )
-        print("\n".join(found))
+        if prompts:
+            lines = plan_prompts(request, prompts, folder, Progress, log_line)
+        else:
+            lines = [*plan_audit(request, folder, Progress, log_line).summaries, BESIDE_SAMPLING]
+        print("\n".join(lines))
         return None
     report = _run(request, prompts, options, folder)
     log_line(f"samples, record and report: {folder}")

@@ -79,6 +79,7 @@ class Switches:
     passes       tokens of each event of a stream, from the number of tokens; fewer at the end
     leaks        whether a request of another temperature than the last one's is answered at the last one's
     penalty      of tokens that were there before, unless a request names it; takes_penalty: the field that names it
+    detokenized  called with the text of token ids; returns what is answered as their text
     fails        called with the number of the request (from 1); returns a status to answer with, or 0
     """
 
@@ -116,6 +117,7 @@ class Switches:
     refuses: tuple[str, ...] = ()
     ignores: tuple[str, ...] = ()
     fails: Callable[[int], int] = lambda number: 0
+    detokenized: Callable[[str], Any] = lambda text: text
     html: bool = False
     garbage: bool = False
     endless: bool = False
@@ -226,6 +228,9 @@ class Handler(BaseHTTPRequestHandler):
         try:
             if self.path in ("/tokenize", "/apply-template") and s.dialect == "llama.cpp":
                 self.read_prompt(json.loads(content))
+            elif self.path == "/detokenize":
+                name = "content" if s.dialect == "llama.cpp" else "prompt"
+                self.send({name: s.detokenized("".join(f" {token}" for token in json.loads(content)["tokens"]))})
             else:
                 self.sample(json.loads(content), number, s)
         finally:

@@ -109,7 +109,8 @@ def test_a_plan_says_how_many_samples_and_how_long_and_collects_none(pair, local
         code = main(["audit", server.url, *local_pair, *words])
     needed = f"{count_needed_samples(0.05, 2, False, ALPHA / 2):,} samples detect a total variation of 0.05 with power 99%"
     out = capsys.readouterr().out
-    assert code == 0 and needed in out and "samples per second: about" in out and not list(tmp_path.iterdir())
+    assert code == 0 and needed in out and "samples per second: sampling takes about" in out and not list(tmp_path.iterdir())
+    assert "The checks before the samples and the tests after them come on top." in out
 
 
 @pytest.mark.parametrize(
@@ -294,6 +295,8 @@ def test_the_reproduction_of_two_servers_is_run_on_both_and_the_command_is_kept(
     confirmed = json.loads((out / "report.json").read_text())["audit"]["confirmation"]
     assert "Run again on both servers. One request at a time: " in said and confirmed["sentence"].endswith("It shows again.")
     assert [run["concurrency"] for run in confirmed["runs"]] == [1, 8] and all(run["second_reached"] for run in confirmed["runs"])
+    counts = json.loads((out / "report.json").read_text())["audit"]["reproduction"]["counts"]
+    assert counts and all(one["text"] == f" {one['token']}" for one in counts), "the server's text of its tokens"
     again = f"To run it again, with another --seed and another --out for new samples: specviz audit {on.url} --prompt 'Once upon'"
     assert again in written and f"--against {off.url}" in written
 

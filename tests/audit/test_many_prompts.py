@@ -66,7 +66,18 @@ def test_one_wrong_prompt_of_two_rejects(is_wrong, pair, local_pair, capsys, tmp
     checks = [one["audit"]["servers"][0]["traps"] for one in reports]
     assert [check["name"] for check in checks[0]] == [check["name"] for check in checks[1]] and len(checks[0]) == 11
     names = [case.get("name") for case in ElementTree.parse(junit).getroot()]
-    assert "prompt-01: lossless" in names and "prompt-02: lossless" in names
+    assert names[0] == "lossless" and "prompt-01: lossless" in names and "prompt-02: lossless" in names
+
+
+def test_a_plan_names_each_prompt_and_adds_them_up(pair, local_pair, capsys, tmp_path):
+    (tmp_path / "prompts.txt").write_text("Once upon\nThe end\n")
+    with run_server(drafts=True, **answer_from_pair(pair)) as server:
+        prompts = ("--prompts", str(tmp_path / "prompts.txt"), "--out", str(tmp_path / "a"), "--plan")
+        assert main(["audit", server.url, *local_pair, *WORDS, *prompts]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "prompt-01: 'Once upon'" in lines and "prompt-02: 'The end'" in lines
+    assert lines[-2].startswith("All 2 prompts: 300 samples are to be collected. Sampling takes about ")
+    assert not (tmp_path / "a").exists()
 
 
 def test_the_default_set_has_the_lengths_that_it_names():

@@ -52,6 +52,19 @@ def test_each_server_is_known_by_its_answers_and_gives_a_sample(dialect, name):
 
 
 @pytest.mark.parametrize("dialect", NAMES)
+def test_the_text_of_tokens_is_read_where_an_address_gives_it_and_escaped(dialect):
+    with run_server(dialect=dialect) as server:
+        endpoint = Endpoint(server.url, timeout=10.0)
+        profile, found = recognize_server(endpoint).profile, []
+        for answer in (lambda text: text, lambda text: "\x1b[31m\u202e\n" + "x" * 500, lambda text: None, lambda text: [text]):
+            server.switches.detokenized = answer
+            found.append(profile.fetch_text(endpoint, "", (5, 6)))
+        endpoint.close()
+    known = [" 5 6", "\\x1b[31m\\u202e\\n" + "x" * 193, None, None]
+    assert found == (known if dialect in ("vllm", "llama.cpp") else [None] * 4)
+
+
+@pytest.mark.parametrize("dialect", NAMES)
 def test_a_chat_sends_messages_and_its_answer_is_read(dialect):
     with run_server(dialect=dialect) as server:
         _, answer, _ = settle_profile(server, SamplingRequest("Hello there", 4, chat=True))

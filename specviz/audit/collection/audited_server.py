@@ -13,6 +13,7 @@ from typing import Any
 from specviz.audit.collection.collect import CollectionJob, CollectionRecord, collect_samples, count_kept_lines, read_record
 from specviz.audit.collection.preflight import PreflightCheck, PreflightResult, ServerProbe, run_preflight
 from specviz.audit.collection.size import MOST_SAMPLES, PROBE_REGION, CollectionSize, compute_first_seed
+from specviz.audit.findings.first_difference import TokenReader, join_ids
 from specviz.audit.findings.reproduction import ReproducibleRequest
 from specviz.audit.profiles.base import ServerProfile
 from specviz.audit.profiles.recognition import RecognizedServer, recognize_server, refuse_unknown_model
@@ -107,7 +108,7 @@ class CollectionForecast:
         )
         enough = "" if self.samples >= self.needed else f"; {self.tv:g} needs {self.needed:,}"
         own = ", and the time of the other server, which takes turns with it" if self.two_files else ""
-        return f"{detected}{enough}. This server gives about {self.rate:.3g} samples per second: {format_duration(self.seconds)}{own}."
+        return f"{detected}{enough}. This server gives about {self.rate:.3g} samples per second: sampling takes {format_duration(self.seconds)}{own}."
 
 
 def measure_rate(probe: ServerProbe, choices: int = 1) -> float:
@@ -260,6 +261,18 @@ class AuditTarget:
         profile = self.preparation.server.profile
         address = self.endpoint.build_address(profile.select_path(self.sampling))
         return ReproducibleRequest.from_profile(address, profile, self.sampling, self.preparation.has_ids, self.variable)
+
+    def build_token_reader(self) -> TokenReader:
+        """Reads the text of token ids from the server; by their numbers from the first time on that it gives none."""
+        profile, is_asked = self.preparation.server.profile, True
+
+        def read_text(ids: Sequence[Any]) -> str:
+            nonlocal is_asked
+            text = profile.fetch_text(self.endpoint, self.sampling.model, ids) if is_asked else None
+            is_asked = text is not None
+            return join_ids(ids) if text is None else text
+
+        return read_text
 
     def build_job(self, folder: Path) -> CollectionJob:
         """What ``collect_samples`` takes."""

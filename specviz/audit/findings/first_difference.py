@@ -20,6 +20,7 @@ from specviz.statistics.twosample import compute_homogeneity_test
 NO_IDS = (
     "Where they part, and which known mistake they look like, can only be told from token ids, which this server does not give."
 )
+TokenReader = Callable[[Sequence[Any]], str]  # ids -> text
 MIN_SHIFT = 0.05  # a shift below this share of the largest one is not shown
 MAX_SHIFTS = 5  # tokens that gain, and that lose
 
@@ -100,10 +101,17 @@ def find_first_difference(table: PrefixTable, counts: Any, text: Callable[[Seque
     return FirstDifference(len(prefix) + 1, prefix, text(prefix), n, p_value, gains, loses)
 
 
-def find_first_difference_of_two(first: Sequence[Sample], second: Sequence[Sample]) -> FirstDifference | None:
+def join_ids(ids: Sequence[Any]) -> str:
+    """Tokens by their numbers, where their text is not known."""
+    return " ".join(map(str, ids))
+
+
+def find_first_difference_of_two(
+    first: Sequence[Sample], second: Sequence[Sample], read_text: TokenReader = join_ids
+) -> FirstDifference | None:
     """The same for the samples of two servers, by a homogeneity test of the next tokens after each prefix.
 
-    Without weights tokens are shown by their ids; texts are compared whole, each as one token.
+    Texts are compared whole, each as one token. read_text: of tokens; called for those alone that are shown.
     """
     arms = [[(one,) if isinstance(one, str) else tuple(one) for one in arm] for arm in (first, second)]
     after: dict[tuple[Any, ...], tuple[Counter[Any], Counter[Any]]] = defaultdict(lambda: (Counter(), Counter()))
@@ -129,8 +137,9 @@ def find_first_difference_of_two(first: Sequence[Sample], second: Sequence[Sampl
     is_whole_text = isinstance(first[0], str)
     named = dict(enumerate(tokens)) if is_whole_text else {token: token for token in tokens}
     shares = {number: (one[token] / one.total(), two[token] / two.total()) for number, token in named.items()}
-    gains, loses = _list_shifts(shares, lambda number: str(named[number]))
-    text = " ".join(map(str, prefix))
+    read = join_ids if is_whole_text else read_text
+    gains, loses = _list_shifts(shares, lambda number: read([named[number]]))
+    text = read(prefix) if prefix else ""
     return FirstDifference(len(prefix) + 1, prefix, text, one.total(), p_value, gains, loses, is_whole_text, two.total())
 
 

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from specviz.audit.findings.diagnosis import Diagnosis, diagnose, format_power_of_ten
-from specviz.audit.findings.first_difference import find_first_difference_of_two, find_text_difference
+from specviz.audit.findings.first_difference import TokenReader, find_first_difference_of_two, find_text_difference, join_ids
 from specviz.audit.findings.reproduction import ReproducibleRequest, plan_reproduction, write_model_script
 from specviz.audit.findings.text_samples import run_text_tests
 from specviz.audit.protocol.body_rules import describe_body_rules
@@ -37,7 +37,7 @@ from specviz.models.pairs.pair import LoadedPair
 from specviz.progress import ProgressCallback, ignore_progress, scale_progress
 from specviz.records import to_json_fields
 from specviz.settings import Settings
-from specviz.speed.records.server_commands import locate_models
+from specviz.speed.records.server_commands import find_target_folder, locate_models
 from specviz.statistics.finding import ALPHA, format_count, format_p_value
 
 SHARED = "The server counted more rounds than these samples have tokens, so others use it: its counters do not show that these samples were drafted."
@@ -75,6 +75,7 @@ def build_verdict(
     accepted_share: float | None = None,
     rules: GenerationRules = NO_RULES,
     other_prompts: Sequence[str] = (),
+    read_text: TokenReader = join_ids,
 ) -> dict[str, Any]:
     """A sealed report in the schema of ``verify``, with a field ``audit``.
 
@@ -98,6 +99,7 @@ def build_verdict(
         accepted_share: Of the draft tokens; None: not known.
         rules: What the requests' bodies change in the reference; its own generation_config is never applied.
         other_prompts: Texts that other requests continued meanwhile, for the diagnosis.
+        read_text: The text of token ids, where two servers are compared.
 
     Raises:
         EvidenceError: Where nothing can be tested.
@@ -128,7 +130,8 @@ def build_verdict(
     elif against is not None:
         report = compare_files(file, against, tv, seed, scale_progress(on_progress, 0.0, 1.0, "comparing"), alpha)
         sizes = len(file.samples), len(against.samples)
-        difference = find_first_difference_of_two(file.samples, against.samples) if report["verdict"] == "rejected" else None
+        if report["verdict"] == "rejected":
+            difference = find_first_difference_of_two(file.samples, against.samples, read_text)
     else:
         raise EvidenceError(
             "There is nothing to compare the samples with: give local weights with --target, or a second server with --against."
@@ -355,12 +358,19 @@ def format_verdict(report: Mapping[str, Any]) -> str:
         lines += [audit["confirmation"]["sentence"], ""] if audit.get("confirmation") else []
         lines += [again["script"].rstrip()]
         if model_script := again.get("model_script"):
+            model_script = locate_target(model_script, report["settings"].get("pair") or "")
             lines += ["", "The exact probability by itself, with transformers:", "", model_script.strip()]
     lines += ["", f"To run it again{NEW_SAMPLES if audit.get('servers') else ''}: {audit['command']}"]
     lines += ["", *_format_tests(one["tests"], "")] if len(one["tests"]) <= MOST_TESTS else _format_smallest(one["tests"], "")
     for answer in report["answers"][1:]:
         lines += _format_smallest(answer["tests"], "whole texts")
     return "\n".join(lines)
+
+
+def locate_target(script: str, pair: str) -> str:
+    """The model script with the target's folder on this machine; a record, which is passed on, names it from the project's folder on."""
+    place, folder = locate_models(pair).target, find_target_folder(pair)
+    return script if folder is None else script.replace(f"from_pretrained({place!r}", f"from_pretrained({str(folder)!r}")
 
 
 def _format_smallest(tests: Sequence[Mapping[str, Any]], of_what: str) -> list[str]:

@@ -93,6 +93,18 @@ def fetch_optional(endpoint: Endpoint, path: str) -> Any:
         return None
 
 
+def fetch_text_field(endpoint: Endpoint, path: str, body: Mapping[str, Any], name: str) -> str | None:
+    """A text of an answer: what cannot be printed is escaped, and its length is bounded. None where the server does not give it."""
+    try:
+        answer = endpoint.request_json(path, body, max_tries=1, timeout=OPTIONAL_TIMEOUT)
+    except EndpointError:
+        return None
+    text = answer.get(name) if isinstance(answer, dict) else None
+    if not isinstance(text, str):
+        return None
+    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text[:MAX_SHOWN])
+
+
 @dataclass(slots=True)
 class ServerFacts:
     """What a server answers at the addresses by which profiles recognize it. Each address is requested once.
@@ -248,6 +260,10 @@ class ServerProfile:
 
     def fetch_prompt_ids(self, endpoint: Endpoint, sampling: SamplingRequest) -> tuple[int, ...] | None:
         """The ids of the prompt as the server's model reads it, where an address of its own gives them; else None."""
+        return None
+
+    def fetch_text(self, endpoint: Endpoint, model: str, ids: Sequence[int]) -> str | None:
+        """The text of token ids, where an address of its own gives it; else None."""
         return None
 
     def read_draft_counters(self, endpoint: Endpoint) -> DraftCounters | None:

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from specviz.audit.profiles.answers import are_token_ids, bound_value, format_value, get_field, parse_count, pick_fields
-from specviz.audit.profiles.base import SampledText, ServerAnswer, ServerFacts, ServerProfile, register_server_profile
+from specviz.audit.profiles.base import (
+    SampledText,
+    ServerAnswer,
+    ServerFacts,
+    ServerProfile,
+    fetch_text_field,
+    register_server_profile,
+)
 from specviz.audit.protocol.endpoint import FEW_TRIES, Endpoint
 from specviz.audit.protocol.sampling_request import MAX_TEMPERATURE, SamplingRequest
 from specviz.errors import MAX_SHOWN, EndpointError
@@ -50,6 +57,9 @@ class LlamaCppProfile(ServerProfile):
             "frequency_penalty": 0.0,
             "cache_prompt": False,
         }
+
+    def fetch_text(self, endpoint: Endpoint, model: str, ids: Sequence[int]) -> str | None:
+        return fetch_text_field(endpoint, "root:/detokenize", {"tokens": list(ids)}, "content")
 
     def build_body(self, sampling: SamplingRequest, seed: int | None, choices: int = 1) -> dict[str, Any]:
         asked = super().build_body(sampling, seed, choices)

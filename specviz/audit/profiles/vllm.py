@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from specviz.audit.profiles.base import OPTIONAL_TIMEOUT, DraftCounters, ServerFacts, ServerProfile, register_server_profile
+from specviz.audit.profiles.base import (
+    OPTIONAL_TIMEOUT,
+    DraftCounters,
+    ServerFacts,
+    ServerProfile,
+    fetch_text_field,
+    register_server_profile,
+)
 from specviz.audit.protocol.endpoint import FEW_TRIES, Endpoint
 from specviz.audit.protocol.sampling_request import SamplingRequest
 from specviz.errors import EndpointError
@@ -43,6 +51,10 @@ class VllmProfile(ServerProfile):
             "repetition_penalty": 1.0,
             "return_token_ids": True,
         }
+
+    def fetch_text(self, endpoint: Endpoint, model: str, ids: Sequence[int]) -> str | None:
+        body = {"tokens": list(ids)} | ({"model": model} if model else {})
+        return fetch_text_field(endpoint, "root:/detokenize", body, "prompt")
 
     def read_draft_counters(self, endpoint: Endpoint) -> DraftCounters | None:
         try:

@@ -95,6 +95,14 @@ def locate_models(pair: str) -> PairPlaces:
     return PairPlaces(_shorten(entry.target), _shorten(entry.draft))
 
 
+def find_target_folder(pair: str) -> Path | None:
+    """The absolute folder of a pair's target on this machine; None for a hub name, and where there is none."""
+    entry, places = PAIRS.get(pair), parse_pair_name(pair)
+    place = entry.target if entry is not None else places.target if places is not None else ""
+    folder = Path(expand_path(place)) if place else None
+    return folder.resolve() if folder is not None and folder.is_dir() else None
+
+
 def _shorten(place: str) -> str:
     """A folder that comes with the project, from the project's own folder on: pages do not show where a server has it."""
     path = Path(place)

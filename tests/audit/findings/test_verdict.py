@@ -4,10 +4,12 @@ A correct decoder is rejected once in 1,000 seeds. The mistakes here are missed 
 """
 
 import json
+import re
 import subprocess
 import sys
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -38,7 +40,9 @@ from specviz.audit.protocol.sampling_request import SamplingRequest
 from specviz.errors import EvidenceError
 from specviz.evidence.certificate import ALTERED, check_certificate
 from specviz.export.report import build_commands
+from specviz.records import ASSETS
 from specviz.settings import Settings
+from specviz.speed.records.server_commands import locate_models
 from tests.audit.of_pair import compute_next_probs
 from tests.audit.served import PROMPT, build_sample_file, build_settings, draw_mistaken_samples
 from tests.audit.server import run_server
@@ -172,6 +176,8 @@ def test_two_servers_part_at_the_earliest_prefix_that_differs():
     assert (found.position, found.prefix, found.samples) == (2, (1,), 100) and found.p_value < 1e-9
     assert [(one.text, one.observed, one.expected) for one in found.gains] == [("3", 1.0, 0.0)]
     assert [(one.text, one.observed, one.expected) for one in found.loses] == [("4", 0.0, 1.0)]
+    read = find_first_difference_of_two(first, second, lambda ids: "".join(f" token{one}" for one in ids))
+    assert (read.text, read.gains[0].text, read.loses[0].text) == (" token1", " token3", " token4")
     assert find_first_difference_of_two(first, first) is None and find_first_difference_of_two(first[:4], second[:4]) is None
     assert (found.second_samples, found.gains[0].token, found.loses[0].token) == (100, 3, 4)
     texts = find_first_difference_of_two([" a b"] * 50 + [" c"] * 50, [" a b"] * 100)
@@ -335,6 +341,15 @@ def test_the_script_of_the_model_computes_the_exact_probability(pair, pair_folde
         == write_model_script(made, replace(settings, temperature=0.0), "T")
         == ""
     )
+
+
+def test_the_script_of_the_model_runs_in_any_folder_and_a_record_has_no_folder_of_this_machine():
+    made = plan_reproduction(PARTING, PROMPT, (3, 4), [1000], [REQUEST])
+    script = write_model_script(made, Settings(prompt=PROMPT), locate_models("storybook").target)
+    assert str(ASSETS) not in script
+    (shown,) = re.findall(r"from_pretrained\('(.*)', dtype", verdict.locate_target(script, "storybook"))
+    assert Path(shown) == (ASSETS / "models" / "storybook" / "target").resolve() and Path(shown).is_dir()
+    assert verdict.locate_target("from_pretrained('a/b')", "a/b|c/d") == "from_pretrained('a/b')", "a hub name"
 
 
 # The reproduction of two servers ------------------------------------------------------------------------------------------------
