@@ -103,7 +103,7 @@ class OutlivingFile(io.FileIO):
         super().__init__(stream.fileno(), "w", closefd=False)
         self.stream = stream  # without a reference it would close the descriptor
 
-    def write(self, content: Any, /) -> int | None:
+    def write(self, content: Any, /) -> int:
         try:
             return super().write(content)
         except BrokenPipeError:
