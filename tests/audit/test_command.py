@@ -333,7 +333,7 @@ def test_an_audit_that_a_dying_server_ended_goes_on_with_the_same_command(pair, 
 
     monkeypatch.setattr(endpoint, "MAX_BACKOFF", 0.001)
     first = range(compute_first_seed(7, 0), compute_first_seed(7, 0) + 60)  # the seeds of the samples: the probes have others
-    command = [*ASKED, *local_pair, "--samples", "60", "--out", str(tmp_path / "a")]
+    command = [*ASKED, *local_pair, "--samples", "60", "--concurrency", "1", "--out", str(tmp_path / "a")]
     with run_server(dialect="llama.cpp", **answer_from_pair(pair)) as server:
         server.switches.fails = lambda number: (
             500 if sum(body.get("seed", -1) in first for body in server.seen.bodies) > 30 else 0
