@@ -30,7 +30,8 @@ def test_a_replay_keys_and_divergences_need_no_server_and_no_width_scrolls_sidew
     open_whole(page, server)
     sent = []
     page.on("websocket", lambda socket: sent.append(socket.url))
-    page.on("request", lambda request: "/static/js/" in request.url or sent.append(request.url))  # Streamlit loads parts of its script late
+    # Streamlit loads parts of its own script late.
+    page.on("request", lambda request: "/static/js/" in request.url or sent.append(request.url))
     clock = page.locator(".lane.speculative .clock")
     whole = clock.inner_text()
     assert page.locator(FIRST).count() == page.locator(SECOND).count() == 128
