@@ -597,7 +597,7 @@ def _convert_color(text: str) -> Any:
 
 def _strip_html(text: str) -> str:
     """Plotly's HTML as text: line breaks stay, emphasis is left out."""
-    text = re.sub(r"</?b>", "", str(text).replace("<br>", "\n"))
+    text = re.sub(r"</?b( style=\"[^\"]*\")?>", "", str(text).replace("<br>", "\n"))
     if found := re.search(r"<[^>]*>", text):
         raise _build_unknown_error(f"{found[0]} in a text")
     return unescape(text)

@@ -42,7 +42,10 @@ def plot_model_speeds(model: RoundModel, batches: BatchSpeeds, kind: str = "ligh
     figure, ends = go.Figure(), [-0.4, places[-1] + 0.4]
     figure.add_scatter(x=ends, y=[1.0, 1.0], mode="lines", name="target only", line={"width": 1.4, "color": GRAY[kind]}, hoverinfo="skip", showlegend=False)  # fmt: skip
     figure.add_scatter(x=places, y=[one.value for one in speeds], mode="lines+markers", name="with a draft", line={"width": 2.6, "color": blue},
-                       error_y=build_error_bars(speeds, thickness=1.6, width=5, color=blue), marker={"size": 10, "color": blue, "symbol": ["circle" if texts == 1 else "circle-open" for texts in sizes], "line": {"width": 2.4}}, hoverinfo="skip", showlegend=False)  # fmt: skip
+                       error_y=build_error_bars(speeds, thickness=1.6, width=5, color=blue), marker={"size": 10, "color": blue, "symbol": "circle-open", "line": {"width": 2.4}}, hoverinfo="skip", showlegend=False)  # fmt: skip
+    measured = [(place, one.value) for place, texts, one in zip(places, sizes, speeds, strict=True) if texts == 1]
+    figure.add_scatter(x=[place for place, _ in measured], y=[speed for _, speed in measured], mode="markers", name="measured",
+                       marker={"size": 11, "color": blue}, hoverinfo="skip", showlegend=False)  # fmt: skip
     for place, one in zip(places, speeds, strict=True):
         above = one.value >= 1.0
         figure.add_annotation(x=place, y=one.high if above else one.low, text=f"<b>{one.value:.2f}</b>", showarrow=False, yshift=12 if above else -12,
