@@ -154,6 +154,7 @@ def expect_batches() -> tuple[Series, Series]:
         "with a draft": None,
         "with a draft, low": None,
         "with a draft, high": None,
+        "measured": None,
     }
     sizes, costs = [1, *(gamma + 1 for gamma in found["gammas"])], np.median(passes, -1) / alone[:, None]
     names = ["one text" if rows == 1 else f"{rows} texts" for rows in found["rows"]]
