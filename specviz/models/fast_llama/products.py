@@ -72,6 +72,8 @@ class HalfWeights:
 
     def multiply(self, tokens: Tensor) -> Tensor:
         """The product with tokens, (N, in) -> (N, out), float32."""
+        if len(self.groups) == 1:  # splitting takes a fifth of a small product's time
+            return torch.fbgemm_linear_fp16_weight_fp32_activation(tokens.contiguous(), self.groups[0], self.zeros)
         first, *others = (
             torch.fbgemm_linear_fp16_weight_fp32_activation(part.contiguous(), group, self.zeros)
             for part, group in zip(self._split(tokens), self.groups, strict=True)
