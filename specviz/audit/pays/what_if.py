@@ -13,6 +13,7 @@ from specviz.settings import GAMMA_MAX, Settings
 from specviz.speed.prediction.plan import make_plan
 from specviz.speed.prediction.plan_effort import PlanEffort
 from specviz.speed.records.estimate import Estimate
+from specviz.speed.records.plan import SpeedPlan
 from specviz.speed.records.server_commands import build_server_commands
 
 METHODS = {"draft": "the draft model", "ngram": "tokens copied from the text"}  # proposer -> in words
@@ -88,15 +89,16 @@ def forecast_methods(
                     for gamma, tokens, speedup in rows
                 ],
                 "sentence": sentence,
-                "lines": _list_lines(plan.settings, best[0], report) if pays else [],
+                "lines": _list_lines(plan, best[0], report) if pays else [],
             }
         )
     return found
 
 
-def _list_lines(settings: Settings, gamma: int, report: Mapping[str, Any]) -> list[str]:
+def _list_lines(plan: SpeedPlan, gamma: int, report: Mapping[str, Any]) -> list[str]:
     """How servers of the measured kind are started with it; of all kinds where the server's is not among them."""
-    known = [one for one in build_server_commands(settings, gamma) if one.language == "bash"]
+    commands = build_server_commands(plan.settings, gamma, plan.models.get("draft", {}))
+    known = [one for one in commands if one.language == "bash"]
     kind = report["servers"].get("on", {}).get("name", "").lower()
     return [f"{one.server}: {one.text}" for one in known if kind.startswith(one.server.lower())] or [
         f"{one.server}: {one.text}" for one in known

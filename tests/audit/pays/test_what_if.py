@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
+from specviz.audit.pays import what_if
 from specviz.audit.pays.load import LoadPlan
 from specviz.audit.pays.record import SCHEMA, parse_pays_record
 from specviz.audit.pays.report import build_report, format_report
 from specviz.audit.pays.what_if import METHODS, ServerCosts, describe_assumption, forecast_methods
 from specviz.errors import SettingsError
 from specviz.settings import Settings
+from specviz.speed.records.server_commands import MIXED_WINDOWS
 from tests.audit.pays.simulation import SimulatedServer
 
 SERVER = SimulatedServer(gamma=2, noise=0.0, drift=0.0)  # 10 ms a token, 12 ms a round
@@ -41,6 +44,24 @@ def test_every_method_is_forecast_at_the_costs_of_the_server(pair, report):
     whole = report | {"what_if": found, "remarks": [describe_assumption(report)]}
     assert parse_pays_record(SCHEMA.format_record(whole).encode()) == json.loads(SCHEMA.format_record(whole))
     assert all(one["sentence"] in format_report(whole) for one in found) and "10.00 ms for a token" in format_report(whole)
+
+
+def test_the_lines_know_what_a_draft_with_windows_needs(pair, report, monkeypatch):
+    plain, settings = what_if.make_plan, Settings(pair=pair.name, max_new_tokens=8)
+
+    def plan_mixed(*arguments, **options):
+        plan = plain(*arguments, **options)
+        return replace(plan, models={**plan.models, "draft": {**plan.models["draft"], "windows": MIXED_WINDOWS}})
+
+    def list_vllm_lines() -> list[str]:
+        found = forecast_methods(pair, settings, PROMPTS, report)
+        return [line for line in next(one["lines"] for one in found if one["proposer"] == "draft") if line.startswith("vLLM")]
+
+    option = "--disable-hybrid-kv-cache-manager"
+    (usual,) = list_vllm_lines()
+    monkeypatch.setattr(what_if, "make_plan", plan_mixed)
+    (mixed,) = list_vllm_lines()
+    assert option not in usual and option in mixed
 
 
 def test_without_the_time_of_a_round_nothing_is_forecast(report):
