@@ -35,7 +35,7 @@ LEAST, RESTS = 50, 2600  # ms: of a frame, since browsers slow down shorter ones
 DRAGS = 34  # steps of a bar of the draft
 DRAG = 70  # ms of each
 SCALE = 1.5  # of the preview, which is shown small
-PLAIN = ".rail, .small, .go, .own { visibility: hidden !important; } .front .screen { min-height: 0; padding: 0; }"
+PLAIN = ".rail, .small, .go, .own, .about, .onto { visibility: hidden !important; } .front .screen { min-height: 0; padding: 0; }"
 
 
 def open_scene(page: Page, address: str, extra: str = "") -> None:
@@ -142,7 +142,7 @@ def main() -> None:
             page,
             address,
             ".front .screen { min-height: 100vh; padding: 30px 26px 0; } .front .inside { max-width: none; }"
-            " .lede, .race .small, .race .legend, .race h3 span { display: none !important; } .front h2 { margin-bottom: 10px; } .race .text { height: 7.6em; }",
+            " .lede, .race .why, .race .small, .race .legend, .race .size { display: none !important; } .front h2 { margin-bottom: 10px; } .race .text { height: 7.6em; }",
         )
         for _ in range(150):
             page.keyboard.press("ArrowRight")

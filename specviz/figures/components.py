@@ -18,7 +18,7 @@ from functools import lru_cache
 from specviz.records import ASSETS
 
 COMPONENTS, STYLES = ASSETS / "components", ASSETS / "styles"
-SHEETS: dict[str, tuple[str, ...]] = {  # component -> its style sheets, beside theme.css
+SHEETS: dict[str, tuple[str, ...]] = {  # component -> its style sheets, beside theme.css and terms.css
     "front": ("tokens", "front"),
     "one_round": ("tokens", "components"),
     "one_token": ("tokens", "components", "one_token"),
@@ -81,4 +81,4 @@ def read_styles(*names: str) -> str:
 
 def load_component(name: str) -> dict[str, str]:
     """Script and style of a component, by its folder in assets/components/."""
-    return {"js": link_modules(f"{name}/main.js"), "css": read_styles("theme", *SHEETS[name])}
+    return {"js": link_modules(f"{name}/main.js"), "css": read_styles("theme", "terms", *SHEETS[name])}

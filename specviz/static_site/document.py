@@ -157,18 +157,22 @@ def _link_next_page(name: str) -> str:
     if name == SHARED[-1].path:
         return _build_ending()
     after = find_next_page(name, SHARED)
+    assert after is not None
     return f'<p class="onward"><a href="{after.path}.html">Next: {escape(after.title)}</a> {escape(after.reason)}</p>\n'
 
 
 def _build_ending() -> str:
-    """What was learned, what to read, how to cite, how to go on: as on the app's last page."""
+    """What was learned, what to read, how to cite, how to go on: as on the app's page Summary."""
     parts = "".join(
         f"<section><h3>{escape(part['title'])}</h3>\n{render_text(part['text'])}"
         + (f"<pre>{escape(part['code'].strip().replace('VERSION', __version__))}</pre>" if "code" in part else "")
         + "</section>\n"
         for part in ENDING["part"]
     )
-    return f'<div class="ending">\n<h2>{escape(ENDING["title"])}</h2>\n<div class="parts">\n{parts}</div>\n</div>\n'
+    said = "".join(f"<li>{escape(one['short'])} {escape(one['text'])}</li>" for one in ENDING["sentence"])
+    return (
+        f'<div class="ending">\n<h2>{escape(ENDING["title"])}</h2>\n<ul>{said}</ul>\n<div class="parts">\n{parts}</div>\n</div>\n'
+    )
 
 
 def render_text(text: str) -> str:

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 
 import { MOST, SIZES, countCells, formatDay, countDays, chooseGame, readKept, recordAnswer } from "../../assets/components/front/daily.js";
-import { computeWanderingDraft } from "../../assets/components/front/overlap.js";
+import { computeWanderingDraft, countPerPass } from "../../assets/components/front/overlap.js";
 import { findDraftTime, listMoments, findNextMoment, countEvents } from "../../assets/components/front/playback.js";
 import { computeAccount } from "../../assets/components/lib/arithmetic.js";
 
@@ -76,4 +76,8 @@ test("wherever the draft wanders, it is a distribution and what comes out is p",
     assert.ok(rows.every(({ sum, p: wanted }) => Math.abs(sum - wanted) < 1e-12));
     assert.ok(Math.abs(beta - (1 - p.reduce((all, x, i) => all + Math.abs(x - q[i]), 0) / 2)) < 1e-12, "the share is 1 - TV");
   }
+});
+
+test("tokens in a pass: a geometric series, from 1 with nothing accepted to 4 with everything", () => {
+  assert.deepEqual([0, 0.5, 1].map(countPerPass), [1, 1.875, 4]);
 });

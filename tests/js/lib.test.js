@@ -8,6 +8,7 @@ import { listTicks } from "../../assets/components/whole_text/tracks.js";
 import { withParameters } from "../../assets/components/lib/address.js";
 import { glyphLine } from "../../assets/components/lib/glyphs.js";
 import { isElsewhere } from "../../assets/components/lib/keys.js";
+import { splitAtTerms } from "../../assets/components/lib/terms.js";
 
 /** A key press on a node inside the nodes that these selectors name. */
 function press(key, around = [], more = {}) {
@@ -84,4 +85,11 @@ test("a formula is read as names, numbers, signs, fractions and indices", () => 
   const texts = ({ kind, text, parts, over, under, base, below }) => (kind === "row" ? parts.map(texts).join(" ") : kind === "fraction" ? `[${texts(over)} over ${texts(under)}]` : kind === "sub" ? `${texts(base)}↓${texts(below)}` : text);
   assert.equal(texts(readFormula("min(1, p/q)")), "min ( 1 , [p over q] )");
   assert.equal(texts(readFormula("p(x_n | x_1, …, x_{n−1})")), "p ( x↓n | x↓1 , … , x↓n − 1 )");
+});
+
+test("a text is split at the first place of each term, in any spelling, the longest one first", () => {
+  const meanings = { draft: "D", "draft token": "DT", "draft tokens": "DT", pass: "P" };
+  assert.deepEqual(splitAtTerms("Draft tokens of a draft pass. A draft token, a passage.", meanings), [
+    { words: "Draft tokens", means: "DT" }, { words: " of a ", means: "" }, { words: "draft", means: "D" }, { words: " ", means: "" }, { words: "pass", means: "P" }, { words: ". A draft token, a passage.", means: "" }]);
+  assert.deepEqual(splitAtTerms("Nothing.", {}), [{ words: "Nothing.", means: "" }]);
 });

@@ -7,20 +7,24 @@ import { MOST, countCells } from "./daily.js";
 
 const WORDS = 5; // whose bars the picture of a check has
 
-/** ``doors``: addresses by name, those that this edition has; ``race`` and ``games``: what the pictures are made of. */
+/** ``doors``: addresses by name, those that this edition has; ``race`` and ``games``: what the pictures are made of. First the tour, then its parts. */
 export function makeDoors(texts, { doors, race, games }) {
   const pictures = [race && drawRound(race.lanes[1].rounds), games && drawSamples(games.games[0]), race && drawTimes(race.lanes, texts.lanes)];
-  const made = texts.list.map(({ title, words, command, links }, i) => {
+  const made = texts.list.map(({ title, links }, i) => {
     const there = links.filter(({ to }) => doors[to]);
-    const parts = [h("h3", {}, title), ...(pictures[i] ? [h("div", { class: "sight", "aria-hidden": "true" }, pictures[i], h("p", { class: "shows" }, texts.shows[i]))] : []), h("p", {}, words), h("nav", { "aria-label": title }, ...there.map(({ to, words: name }) => h("a", { href: doors[to] }, `${name} →`)))];
-    if (command) {
-      const copy = h("button", { type: "button", class: "copy" }, texts.copy);
-      copy.addEventListener("click", async () => say(copy, (await copyText(command.join(" "))) ? texts.copied : texts.refused));
-      parts.push(h("pre", { class: "command" }, h("code", {}, command.join(" \\\n  "))), copy);
-    }
-    return h("article", { class: "door" }, ...parts);
+    return h("article", { class: "door" }, h("h3", {}, title), h("div", { class: "sight", "aria-hidden": "true" }, pictures[i] ?? ""), h("p", { class: "shows" }, pictures[i] ? texts.shows[i] : ""),
+      h("nav", { "aria-label": title }, ...there.map(({ to, words: name, says }) => h("a", { href: doors[to] }, h("b", {}, name), h("span", {}, says)))));
   });
-  return { node: h("div", { class: "doors" }, ...made) };
+  const [first] = texts.list.flatMap(({ links }) => links);
+  const start = h("a", { class: "start", href: doors[first.to] }, `${texts.start} →`);
+  return { node: h("div", { class: "doors" }, start, h("div", { class: "three" }, ...made), makeCommand(texts)) };
+}
+
+/** A command to copy. */
+function makeCommand(texts) {
+  const copy = h("button", { type: "button", class: "copy" }, texts.copy);
+  copy.addEventListener("click", async () => say(copy, (await copyText(texts.command)) ? texts.copied : texts.refused));
+  return h("div", { class: "own-server" }, h("p", {}, texts.server), h("pre", { class: "command" }, h("code", {}, texts.command)), copy);
 }
 
 /** The first round of words alone with two accepted draft tokens, a rejected one and its replacement; where there is none, the first round. */

@@ -7,7 +7,6 @@ import { MOST, SIZES, countCells, formatDay, countDays, chooseGame, readKept, re
 
 const KEY = "specviz-daily";
 const SIDES = ["A", "B"];
-const [NUMBER, MARK] = [0.14, 0.02]; // of a track: what a number takes, and a mark
 const LASTS = [2.4, 1.6]; // seconds in which the first samples are drawn, and later ones
 
 export class Game {
@@ -21,10 +20,10 @@ export class Game {
     this.told = h("div", { class: "told" });
     this.date = h("p", { class: "date" });
     this.chart = h("div", { class: "rows", role: "img" });
-    this.acts = h("div", { class: "acts" }, this.heads[0].name, h("div", { class: "drawing" }, this.more, this.count), this.heads[1].name);
+    this.acts = h("div", { class: "acts" }, this.heads[0].name, h("div", { class: "drawing" }, this.more, this.count), this.heads[1].name, h("p", { class: "hint" }, fill(texts.hint, { typical: recorded.typical })));
     this.node = h("div", { class: "game" }, this.date, h("div", { class: "heads" }, this.heads[0].node, this.heads[1].node),
       h("p", { class: "key" }, h("span", {}, h("i", { class: "exact" }), texts.exact), h("span", {}, h("i", { class: "fill" }), texts.wrote)), this.chart,
-      h("div", { class: "ending" }, this.acts, this.told), h("p", { class: "small" }, recorded.note));
+      h("div", { class: "ending" }, this.acts, this.told), h("details", { class: "about" }, h("summary", {}, texts.about), h("p", { class: "small" }, recorded.note)));
     this.open(today);
   }
 
@@ -55,8 +54,8 @@ export class Game {
     const bars = SIDES.map((name) => h("i", { class: "fill" }));
     const exact = SIDES.map(() => h("i", { class: "exact" }));
     const numbers = SIDES.map((name) => h("span", { class: `times side${name}` }));
-    const tracks = SIDES.map((name, side) => h("div", { class: `track side${name}` }, bars[side], exact[side], numbers[side]));
-    const node = h("div", { class: "row" }, tracks[0], h("span", { class: "label" }, this.nameToken(label)), tracks[1]);
+    const tracks = SIDES.map((name, side) => h("div", { class: `track side${name}` }, bars[side], exact[side]));
+    const node = h("div", { class: "row" }, tracks[0], numbers[0], h("span", { class: "label" }, this.nameToken(label)), numbers[1], tracks[1]);
     return { node, bars, exact, numbers };
   }
 
@@ -147,8 +146,6 @@ export class Game {
       row.bars[side].style.transform = this.answer ? "none" : `scaleX(${share.toFixed(4)})`;
       row.bars[side].style.width = this.answer ? `${100 * share}%` : ""; // a hatch keeps its shape
       say(row.numbers[side], this.n ? String(this.counts[side][i]) : "");
-      const mark = this.game.probs[i] / top, meets = mark > share - MARK && mark < share + NUMBER;
-      row.numbers[side].style.setProperty("--at", (meets ? Math.max(share, mark) : share).toFixed(4)); // at the end of its bar, beyond a mark that is there
     }));
     SIDES.forEach((_, side) => {
       const last = this.n ? this.game.labels[Number(this.digits[side][this.first + this.n - 1])] || "…" : "…";

@@ -3,6 +3,7 @@
 import { h, say } from "../lib/dom.js";
 import { listenToKeys } from "../lib/keys.js";
 import { mounted } from "../lib/mount.js";
+import { markTerms } from "../lib/terms.js";
 import { makeDoors } from "./doors.js";
 import { Game } from "./game.js";
 import { Overlap } from "./overlap.js";
@@ -23,7 +24,8 @@ class FrontView {
     const scenes = [["race", new Race(this, texts.race)], ["overlap", new Overlap(this, texts.overlap)]];
     if (data.games) scenes.push(["game", new Game(this, texts.game, data.games)]);
     scenes.push(["doors", makeDoors(texts.doors, data)]);
-    this.scenes = scenes.map(([name, scene], i) => this.makeScene(name, scene, texts[name], i));
+    this.scenes = scenes.map(([name, scene], i) => this.makeScene(name, scene, texts[name], i, data.meanings));
+    this.scenes.forEach(({ node }, i) => i + 1 < this.scenes.length && node.append(this.makeWayOn(i + 1)));
     this.rail = h("nav", { class: "rail", "aria-label": texts.scenes });
     this.dots = this.scenes.map(({ title }, i) => {
       const dot = h("button", { type: "button", title, "aria-label": title });
@@ -42,11 +44,18 @@ class FrontView {
     this.settle();
   }
 
-  makeScene(name, scene, texts, n) {
+  /** What comes below, at the lower edge of a scene. */
+  makeWayOn(n) {
+    const way = h("button", { type: "button", class: "onto" }, `${this.scenes[n].title} ↓`);
+    way.addEventListener("click", () => this.goTo(n));
+    return way;
+  }
+
+  makeScene(name, scene, texts, n, meanings) {
     const id = `front-${name}`;
     const over = texts.subject ? [h("h1", { class: "subject" }, texts.subject)] : [];
     const node = h("section", { class: `scene-${name} screen`, "aria-labelledby": id, "data-n": n }, h("div", { class: "inside" }, ...over,
-      h("h2", { id }, texts.headline), ...(texts.lede ? [h("p", { class: "lede" }, texts.lede)] : []), ...(texts.alternative ? [h("p", { class: "aloud" }, texts.alternative)] : []), scene.node));
+      h("h2", { id }, texts.headline), ...(texts.lede ? [h("p", { class: "lede" }, ...markTerms(texts.lede, meanings))] : []), ...(texts.alternative ? [h("p", { class: "aloud" }, texts.alternative)] : []), scene.node));
     return { name, scene, node, title: texts.headline, seen: n === 0 ? 1 : 0 };
   }
 

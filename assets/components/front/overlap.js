@@ -10,6 +10,12 @@ const LEG = 2.6; // seconds from one draft to the next, and how long each stands
 const REST = 1.1;
 const IDLE = 10; // seconds without a hand before the draft wanders again
 const STEP = 0.01;
+const GAMMA = 3; // draft tokens a round, as in the race
+
+/** Tokens that a round gives on average where each draft token is accepted with this probability: 1 + beta + ... + beta^GAMMA. */
+export function countPerPass(beta) {
+  return Array.from({ length: GAMMA + 1 }, (_, i) => beta ** i).reduce((sum, one) => sum + one);
+}
 
 /** The draft at a moment of the wandering: from each of ``drafts`` to the next, round and round. */
 export function computeWanderingDraft(drafts, seconds) {
@@ -32,6 +38,7 @@ export class Overlap {
     this.idle = IDLE;
     this.slots = texts.words.map((word, i) => this.makeSlot(word, i));
     this.share = h("b", { class: "share" });
+    this.pace = h("b", { class: "pace" });
     this.equal = h("p", { class: "equal" }, h("span", { class: "tick", "aria-hidden": "true" }, "✓"), " ", texts.equal);
     this.node = h("div", { class: "overlap" },
       h("div", { class: "picture" },
@@ -39,7 +46,7 @@ export class Overlap {
         h("div", { class: "words", role: "group", "aria-label": texts.group }, ...this.slots.map(({ node }) => node)),
         h("p", { class: "caption below" }, h("b", {}, texts.out), h("span", { class: "swatch kept" }), texts.kept, h("span", { class: "swatch left" }), texts.left, h("span", { class: "swatch line" }), texts.line),
         h("div", { class: "words", "aria-hidden": "true" }, ...this.slots.map(({ under }) => under))),
-      h("div", { class: "outcome" }, h("p", { class: "sum" }, this.share, h("span", {}, texts.accepted)), this.equal, h("p", { class: "small" }, texts.note)));
+      h("div", { class: "outcome" }, h("p", { class: "sum" }, this.share, h("span", {}, texts.accepted)), h("p", { class: "speed" }, this.pace, " ", texts.pace), this.equal, h("p", { class: "small" }, texts.note)));
     this.draw();
   }
 
@@ -78,8 +85,7 @@ export class Overlap {
     this.view.run();
     this.q = replaceEntry(this.q, i, Math.min(TOP, Math.max(0, value)));
     this.draw();
-    const { beta } = this.sums;
-    this.view.say(1, fill(this.texts.heard, { word: this.texts.words[i], q: number(this.q[i]), share: percent(beta) }));
+    this.view.say(1, fill(this.texts.heard, { word: this.texts.words[i], q: number(this.q[i]), share: this.share.textContent, pace: this.pace.textContent }));
   }
 
   update() {}
@@ -115,7 +121,9 @@ export class Overlap {
       slot.handle.setAttribute("aria-valuenow", q.toFixed(3));
       slot.handle.setAttribute("aria-valuetext", number(q));
     });
-    say(this.share, percent(this.sums.beta));
+    const shown = this.sums.rows.reduce((sum, { p, q }) => sum + Math.min(p, Number(q.toFixed(2))), 0); // the sum of the numbers that stand there
+    say(this.share, percent(Math.min(1, shown)));
+    say(this.pace, countPerPass(Math.min(1, shown)).toFixed(1));
   }
 }
 

@@ -8,6 +8,7 @@ import { makeTokenLegend } from "../lib/tokens.js";
 import { findNextMoment, countEvents } from "./playback.js";
 
 const RESTS = 7; // seconds at the end before the race runs again by itself, once
+const EARLY = 5; // tokens of each text before they are compared
 const LONGEST = 4000; // characters of a prompt; the server has its own limit
 
 export class Race {
@@ -23,12 +24,14 @@ export class Race {
     this.lanes = ["target", "speculative"].map((key) => makeSide(key, texts));
     this.gain = h("p", { class: "gained" });
     this.lanes[1].foot.append(this.gain);
-    this.lanes[1].node.querySelector("h3").append(h("span", {}, h("span", { class: "wide" }, `${texts.another} `), texts.same));
-    const { node: legend } = makeTokenLegend(["accepted", "residual", "bonus", "draft", "rejected"]);
-    legend.append(this.longer = h("li", { class: "longer" }));
-    this.small = h("p", { class: "small" });
+    const { node: legend } = makeTokenLegend(["draft", "accepted", "rejected"]);
+    legend.append(h("li", {}, texts.unmarked));
+    this.busy = h("p", { class: "small", role: "status" });
+    this.small = h("p", { class: "small origin" });
+    this.about = h("details", { class: "about" }, h("summary", {}, texts.about), this.small);
     this.notices = h("p", { class: "refused", role: "alert" });
-    this.node = h("div", { class: "race" }, this.form, this.notices, h("div", { class: "sides" }, ...this.lanes.map(({ node }) => node)), legend, this.small);
+    this.node = h("div", { class: "race" }, this.form, this.notices, h("div", { class: "before" }, h("p", { class: "why" }, texts.why), legend),
+      h("div", { class: "sides" }, ...this.lanes.map(({ node }) => node)), this.busy, this.about);
     this.form.addEventListener("submit", (event) => { event.preventDefault(); this.submit(); });
     this.input.addEventListener("input", () => this.drawButton());
     this.forgetKeys = listenToKeys({ ArrowRight: () => this.step(false), ArrowLeft: () => this.step(true) }, { ready: () => view.here === 0 && Boolean(this.data) });
@@ -109,12 +112,12 @@ export class Race {
     this.data.lanes.forEach((lane, i) => drawSide(this.lanes[i], lane, this.now, this.texts, this.view.still || this.held));
     this.node.classList.toggle("finished", done);
     this.node.classList.toggle("stepped", this.held);
-    const { gain, fewer } = this.data;
-    say(this.longer, done && gain >= 1 ? fill(this.texts.longer, { fewer: fewer.toFixed(1) }) : "");
+    const { gain } = this.data, shown = this.compare(done);
     const compared = gain === null ? this.texts.short : fill(this.texts.slower, { gain: gain.toFixed(2) });
-    const parts = gain >= 1 ? [h("b", {}, gain.toFixed(2)), h("span", {}, this.texts.faster)] : [compared];
-    if (done && this.gain.dataset.id !== this.data.id) {
-      this.gain.dataset.id = this.data.id;
+    const parts = shown === null ? [done ? compared : ""] : [h("b", {}, `${shown.toFixed(done ? 2 : 1)}×`), h("span", {}, done ? this.texts.faster : this.texts.ahead)];
+    const key = `${this.data.id} ${done} ${parts.map((part) => part.textContent ?? part).join("")}`;
+    if (this.gain.dataset.key !== key) {
+      this.gain.dataset.key = key;
       this.gain.replaceChildren(...parts);
     }
     if (done && !this.heard) {
@@ -123,6 +126,14 @@ export class Race {
       const [alone, drafted] = this.data.lanes.map(({ rounds }) => rounds.length);
       this.view.say(0, fill(this.texts.heard, { alone, drafted, gained: gain === null ? compared : fill(this.texts.gained, { gain: gain.toFixed(2) }) }));
     }
+  }
+
+  /** How many times as fast, at the end; before it, how many times as many tokens stand. null: there is nothing to compare yet, or drafting does not pay. */
+  compare(done) {
+    const { gain, lanes } = this.data;
+    if (done || this.now >= lanes[1].seconds) return gain >= 1 ? gain : null;
+    const [alone, drafted] = lanes.map((lane) => countEvents(lane, this.now).tokens);
+    return Math.min(alone, drafted) < EARLY ? null : drafted / alone;
   }
 
   drawButton() {
@@ -136,8 +147,12 @@ export class Race {
 
   drawSmall() {
     if (!this.data) return;
-    const spaced = fill(this.texts.spaced, { factor: this.data.factor });
-    say(this.small, this.live?.busy || `${this.data.origin} ${spaced}${this.live ? "" : ` ${this.texts.recorded}`}`);
+    say(this.busy, this.live?.busy || "");
+    show(this.busy, Boolean(this.live?.busy));
+    say(this.small, `${this.data.origin}${this.live ? "" : ` ${this.texts.recorded}`}`);
+    const { factor } = this.data;
+    this.lanes.forEach((lane, i) => say(lane.axis, factor > 1 && i === 0 ? fill(this.texts.spaced, { factor }) : this.texts.time));
+    this.lanes.forEach((lane, i) => say(lane.size, this.data.sizes[i]));
   }
 
   close() { this.forgetKeys(); }
@@ -146,12 +161,13 @@ export class Race {
 function makeSide(key, texts) {
   const text = h("p", { class: "text" });
   const ticks = h("div", { class: "ticks", "aria-hidden": "true" });
-  const track = h("div", { class: "track", "aria-hidden": "true" }, ticks, h("span", { class: "axis" }, texts.time));
+  const axis = h("span", { class: "axis" }), size = h("span", { class: "size" });
+  const track = h("div", { class: "track", "aria-hidden": "true" }, ticks, axis);
   const count = h("b", { class: "count" });
   const [unit, spent] = [h("span", {}), h("span", { class: "spent" })];
   const foot = h("div", { class: "foot" }, h("p", { class: "written" }, count, " ", unit, " ", h("span", { class: "spending" }, h("i", { class: "tick" }), spent)));
-  const node = h("article", { class: `side ${key}` }, h("h3", {}, texts[key]), text, track, foot);
-  return { key, node, text, ticks, count, unit, spent, foot };
+  const node = h("article", { class: `side ${key}` }, h("h3", {}, texts[key], " ", size), text, track, foot);
+  return { key, node, text, ticks, axis, size, count, unit, spent, foot };
 }
 
 function fillSide(lane, data, end) {
@@ -221,7 +237,7 @@ function endRound(lane, round, still) {
   for (const node of lane.drafts) node.remove();
   const failed = round.drafts.findIndex((one) => one.is === "rejected");
   for (const [i, one] of round.tokens.entries()) {
-    const node = makeToken(lane, one.t, { class: "token", "data-is": one.is }), inked = node.querySelector(".token");
+    const node = makeToken(lane, one.t, { class: "token", "data-is": one.is === "accepted" ? "accepted" : "target" }), inked = node.querySelector(".token");
     if (!still && inked) {
       inked.classList.add("fresh");
       if (i === failed) node.insertBefore(h("del", { class: "token", "data-is": "rejected", "aria-hidden": "true" }, one.t.startsWith(" ") ? round.drafts[failed].t.trimStart() : round.drafts[failed].t), inked); // with its space where what replaces it has none

@@ -1,4 +1,4 @@
-"""The frame around every page: navigation, style sheet, presenter view, and the link to the next page."""
+"""The frame around every page: navigation, style sheet, presenter view, the place in the tour, and the link to the next page."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pandas  # noqa: F401  # Plotly looks for it in any thread, and must not m
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-from specviz.figures.pages_and_glossary import ALL, PAGES, find_next_page
+from specviz.figures.pages_and_glossary import ALL, PAGES, TOUR, find_next_page, find_previous_page
 from specviz.figures.preview import FRONT, NAME, build_tab_title
 from specviz.records import ASSETS
 from specviz.web.common import widget_guard
@@ -28,6 +28,12 @@ It comes with documentation in its folder `docs`; `make docs` makes a site of it
 - papers, what each found, and how to cite: `reading.md`
 """  # in Streamlit's menu
 SESSION_GONE = "The server has let go of what this page had. Please compute or upload it again."
+FIRST, LAST, REASON_LAST = (
+    "Start",
+    "Back to the start",
+    "That was the last page. The first one has a new game every day.",
+)  # around all pages
+OUTSIDE = "For a class"  # of a page that is no step of the tour
 _SEEN = "reconnect-seen"  # key of the session
 _component = Component("frame")
 
@@ -50,6 +56,8 @@ def run_page() -> None:
         page.run()
         return
     show_reconnect_notice(path)
+    if "wall" not in st.query_params:
+        show_place(path, pages)
     show_presenter(path)
     warmup.start()
     page.run()
@@ -96,12 +104,34 @@ def build_group_style(path: str) -> str:
     return f'[data-testid="stTopNav"] > div:nth-child({place}) > button {{ background: var(--here); font-weight: 600; }}'
 
 
+def show_place(path: str, pages: dict[str, Any]) -> None:
+    """Show in the header which step of the tour this page is, between links to the pages before and after it."""
+    before, after = find_previous_page(path), find_next_page(path)
+    with st.container(key="place", horizontal=True, vertical_alignment="center", gap="small"):
+        st.page_link(pages[before.path if before else FRONT], label=f"‹ {before.title if before else FIRST}", width="content")
+        st.html(build_steps(path))
+        if after:
+            st.page_link(pages[after.path], label=f"{after.title} ›", width="content")
+
+
+def build_steps(path: str) -> str:
+    """Build the steps of the tour up to this page, and its number; of a page outside the tour what it is for."""
+    paths = [page.path for page in TOUR]
+    if path not in paths:
+        return f'<p class="steps"><span>{OUTSIDE}</span></p>'
+    step = paths.index(path) + 1
+    marks = "".join(
+        f'<i class="{"here" if one == step else "done" if one < step else ""}"></i>' for one in range(1, len(paths) + 1)
+    )
+    return f'<p class="steps"><span>{step} of {len(paths)}</span><span class="marks" aria-hidden="true">{marks}</span></p>'
+
+
 def show_next_page(path: str, pages: dict[str, Any]) -> None:
-    """Show the link to the page that follows, and why to go there."""
+    """Show the link to the page that follows, and why to go there; after the last page the one to the first."""
     after = find_next_page(path)
     with st.container(key=f"onward-{path}", horizontal=True, vertical_alignment="center", gap="small"):
-        st.page_link(pages[after.path], label=f"Next: {after.title}", width="content")
-        st.markdown(after.reason)
+        st.page_link(pages[after.path if after else FRONT], label=f"Next: {after.title}" if after else LAST, width="content")
+        st.markdown(after.reason if after else REASON_LAST)
 
 
 def show_presenter(path: str) -> None:

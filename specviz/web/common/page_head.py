@@ -9,8 +9,7 @@ from typing import Any, ParamSpec
 
 import streamlit as st
 
-from specviz.figures.pages_and_glossary import ALL, PAGES, define_term
-from specviz.web.common.ending import show_ending
+from specviz.figures.pages_and_glossary import PAGES, define_term, split_at_terms
 from specviz.web.pair_picker import panel
 
 P = ParamSpec("P")
@@ -23,21 +22,29 @@ def build_terms_panel(page: str) -> str:
 
 
 def show_page_head(page: str, lede: str) -> None:
-    """Show a page's title and what it asks."""
+    """Show a page's title and what it asks, with its terms marked. lede: our own markdown."""
     with st.container(key=f"{page}-head"):
-        st.markdown(f"# {PAGES[page].title}\n{lede}")
+        st.markdown(f"# {PAGES[page].title}\n{mark_terms(lede)}", unsafe_allow_html=True)
+
+
+def mark_terms(text: str) -> str:
+    """Mark the first place of each known term in a text of our own, with its definition as a tip (styles/terms.css)."""
+    return "".join(
+        f'<span class="term" tabindex="0" role="term" aria-describedby="tip-{n}">{words}<span class="tip" role="tooltip" id="tip-{n}">{escape(means)}</span></span>'
+        if means
+        else words
+        for n, (words, means) in enumerate(split_at_terms(text))
+    )  # fmt: skip
 
 
 def end_with_row(page: str) -> Callable[[Callable[P, None]], Callable[P, None]]:
-    """Decorator of the function that draws a page: the row of ``show_head_row`` stands at its end, on the last page after the ending of the tour."""
+    """Decorator of the function that draws a page: the row of ``show_head_row`` stands at its end."""
 
     def decorate(show: Callable[P, None]) -> Callable[P, None]:
         @wraps(show)
         def show_with_row(*arguments: P.args, **named: P.kwargs) -> None:
             panel.open_state()  # it reads the pair of the address, which the page may write anew
             show(*arguments, **named)
-            if page == ALL[-1].path:
-                show_ending()
             show_head_row(page)
 
         return show_with_row

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
+from statistics import median_high
 from typing import Any
 
 from specviz.evidence.mistakes.published import PUBLISHED_MISTAKES
 from specviz.evidence.recordings.games import SampleGame, load_recorded_games
-from specviz.figures.pages_and_glossary import PAGES
+from specviz.figures.pages_and_glossary import MARKED_TERMS, PAGES
 from specviz.speed.records.passage import Passage
 from specviz.web.front.race_payload import build_race_payload
 from specviz.web.front.words import TEXTS, describe_games
@@ -28,7 +29,14 @@ def build_front_payload(
         live: What a server says about a run (``busy``: a line or None, ``notices``: sentences); None where there is no server.
     """
     race = None if passage is None else build_race_payload(passage, recorded)
-    return {"texts": TEXTS, "race": race, "games": build_games_payload(), "doors": dict(doors), "live": live}
+    return {
+        "texts": TEXTS,
+        "race": race,
+        "games": build_games_payload(),
+        "doors": dict(doors),
+        "live": live,
+        "meanings": MARKED_TERMS,
+    }
 
 
 @lru_cache(maxsize=1)
@@ -38,7 +46,10 @@ def build_games_payload() -> dict[str, Any] | None:
     if recorded is None:
         return None
     games = [_build_game(one) for one in recorded.games if one.mistake in PUBLISHED_MISTAKES]
-    return {"prompt": recorded.prompt, "games": games, "note": describe_games(recorded)} if games else None
+    if not games:
+        return None
+    typical = int(median_high(one["needed"] for one in games))
+    return {"prompt": recorded.prompt, "games": games, "note": describe_games(recorded), "typical": typical}
 
 
 def _build_game(game: SampleGame) -> dict[str, Any]:

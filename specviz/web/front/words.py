@@ -21,6 +21,13 @@ def describe_origin(passage: Passage, recorded: bool) -> str:
     return f"Your run on {where}: {run}."
 
 
+def describe_sizes(passage: Passage) -> list[str]:
+    """How large the target and the draft model are, in words; empty where that is not known."""
+    counts = [passage.models.get(role, {}).get("parameters", 0) for role in ("target", "draft")]
+    target, draft = (f"{n / 1e9:.1f} billion" if n >= 1e9 else f"{max(1, round(n / 1e6))} million" for n in counts)
+    return [f"{target} parameters", f"{draft} parameters"] if all(counts) else ["", ""]
+
+
 def describe_games(recorded: RecordedGames) -> str:
     """Where the samples of the games are from, as a sentence."""
     count = min(len(game.wrong) for game in recorded.games)

@@ -138,6 +138,7 @@ def build_questions_payload(
         among: Pages of the edition, in the order of reading.
     """
     after = pages_and_glossary.find_next_page("questions", among)
+    assert after is not None, "no page of an edition follows"
     return {
         "pair": recorded.methods.settings.pair,
         "headline": pages_and_glossary.PAGES["questions"].title,

@@ -9,6 +9,7 @@ import ast
 import json
 import time
 import tomllib
+from html import escape
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,12 +19,12 @@ from streamlit.proto.WidgetStates_pb2 import WidgetState
 from streamlit.runtime.pages_manager import PagesManager
 from streamlit.testing.v1 import AppTest
 
-from specviz.figures.pages_and_glossary import find_next_page
+from specviz.figures.pages_and_glossary import TOUR, define_term, find_next_page, find_previous_page
 from specviz.jobs.queue import FairQueue
 from specviz.models.pairs.catalog import PAIRS
 from specviz.models.pairs.names import PairPlaces
 from specviz.settings import Settings
-from specviz.web.common import frame, links, session, widget_guard
+from specviz.web.common import frame, links, page_head, session, widget_guard
 from specviz.web.drafting_methods.state import MethodsQuestion, MethodsState
 from specviz.web.hosting.admission import unmask_cookie
 from specviz.web.jobs import warmup
@@ -91,7 +92,7 @@ def test_a_key_that_no_page_has_is_named_once_and_no_key_of_a_pages_own_link(pag
     said = [*(one.value for one in app.text), *(sentence for one in components for sentence in one.get("notices", ()))]
     assert not app.exception
     assert [one for one in said if "coins" in one] == ["The link's 'coins' was left out: no page has a setting of this name."]
-    assert page in ("one_token", "questions") or not links.list_unknown_keys(app.session_state[page].link())
+    assert page in ("one_token", "questions", "summary") or not links.list_unknown_keys(app.session_state[page].link())
 
 
 def test_a_whole_number_that_a_browser_sends_for_a_field_of_numbers_is_taken():
@@ -218,18 +219,44 @@ def test_the_navigation_has_every_page_once_in_three_groups_and_one_round_first(
 def test_a_page_ends_with_the_one_that_follows_and_why(path):
     app, after = open_page(path), find_next_page(path)
     assert not app.exception
-    (link,) = app.get("page_link")
-    assert link.proto.label == f"Next: {after.title}" and after.path != path
-    assert app.markdown[-1].value == after.reason
+    link = app.get("page_link")[-1]
+    assert link.proto.label == (f"Next: {after.title}" if after else frame.LAST)
+    assert app.markdown[-1].value == (after.reason if after else frame.REASON_LAST)
 
 
-def test_following_every_page_leads_through_all_of_them_and_back_to_the_first():
-    first = next(iter(frame.PAGES))
-    path, seen = first, []
-    for _ in frame.PAGES:
-        path = find_next_page(path).path
+@pytest.mark.parametrize("path", list(frame.PAGES))
+def test_the_header_says_which_step_of_the_tour_it_is_between_the_pages_before_and_after(path):
+    app, before, after = open_page(path), find_previous_page(path), find_next_page(path)
+    labels = [one.proto.label for one in app.get("page_link")][:-1]
+    assert labels == [f"‹ {before.title if before else frame.FIRST}", *([f"{after.title} ›"] if after else [])]
+    (steps,) = [one.proto.body for one in app.get("html") if 'class="steps"' in one.proto.body]
+    if path == "classroom":
+        assert "For a class" in steps and " of " not in steps
+        return
+    step = [page.path for page in TOUR].index(path) + 1
+    assert f"<span>{step} of {len(TOUR)}</span>" in steps
+    assert steps.count('class="done"') == step - 1 and steps.count('class="here"') == 1
+
+
+def test_following_every_page_leads_through_all_of_them_and_ends_with_the_last():
+    path, seen = next(iter(frame.PAGES)), []
+    while path:
         seen.append(path)
-    assert sorted(seen) == sorted(frame.PAGES) and path == first
+        after = find_next_page(path)
+        assert after is None or find_previous_page(after.path) is frame.PAGES[path]
+        path = after and after.path
+    assert seen == list(frame.PAGES) and TOUR[-1].path == "summary"
+
+
+def test_the_first_place_of_a_term_is_explained_and_only_that():
+    html = page_head.mark_terms(
+        "A draft token is checked in one pass. A Draft token again; drafting and passages are other words."
+    )
+    assert html.count('class="term"') == 2 and html.count('role="tooltip"') == 2
+    assert html.startswith("A <span") and ">draft token<span" in html and ">pass<span" in html
+    assert html.endswith(". A Draft token again; drafting and passages are other words.")
+    for number, term in ((1, "draft token"), (3, "target pass")):
+        assert f'aria-describedby="tip-{number}"' in html and f'id="tip-{number}">{escape(define_term(term))}<' in html
 
 
 def test_tabs_of_one_browser_are_one_visitor():

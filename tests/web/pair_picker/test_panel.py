@@ -33,7 +33,7 @@ from tests.web.one_round.test_page import read_stage, skip_first_run
 from tests.web_pair import write_opening
 
 ROOT = Path(__file__).resolve().parents[3]
-RECORDED = ("one_token", "questions")  # pages that ask nothing and draw a run that is there
+RECORDED = ("one_token", "questions", "summary")  # pages that ask nothing and draw a run that is there
 COMPUTE = [name for name in frame.PAGES if name not in RECORDED]
 STRANGER = PairPlaces("owner/big", "owner/small@v2").name
 

@@ -1,0 +1,5 @@
+"""Summary: what the tour has shown."""
+
+from specviz.web.summary import view
+
+view.show_page()

@@ -1,0 +1,1 @@
+"""Summary: the end of the tour."""
