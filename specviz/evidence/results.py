@@ -203,7 +203,7 @@ class SeedPValues:
     def conclusion(self) -> str:
         runs = f"{len(self.values)} runs of {self.samples:,} samples, each with its own seed"
         if self.is_uniform:
-            return f"{runs}: no bar leaves its gray box, so the bars are as level as those of an exact decoder."
+            return f"{runs}: no bar leaves its box, so the bars are as level as those of an exact decoder."
         return f"{runs}: the p-values are not spread evenly: some bars lie outside sampling noise."
 
     @property

@@ -35,7 +35,7 @@ def recorded_link(server: str) -> str:
 
 
 def draw(page: Page, name: str, so_far: str) -> None:
-    page.get_by_role("button", name=re.compile(f"^Draw {name} (samples|more|live)$")).click()
+    page.get_by_role("button", name=re.compile(f"^Draw {name} (samples|more|more live)$")).click()
     expect_drawn(page, so_far)
 
 
@@ -155,12 +155,12 @@ def test_the_page_opens_with_recorded_samples_waits_for_nothing_and_answers_last
     expect(answer.locator(".told")).to_be_hidden()
     expect(answer.locator(".told")).to_be_visible(timeout=PATIENT)
     expect(page.locator(".st-key-exactness-stop")).to_have_count(0)
-    draw(page, "100", "100 samples")
-    expect(answer).to_contain_text("100 samples can show only a large one", timeout=PATIENT)
-    page.get_by_role("button", name="Back to the 100,000 recorded").click()
+    draw(page, "100", "100,100 samples")  # they add to the recorded ones
     expect(answer).to_contain_text("Exact, as far as 100,000 samples can tell", timeout=PATIENT)
-    page.get_by_role("button", name="Back to your 100").click()
-    draw(page, "100", "200 samples")  # they add up
+    page.get_by_role("button", name="Back to the 100,000 recorded").click()
+    expect(count).to_contain_text("100,000 samples", timeout=PATIENT)
+    page.get_by_role("button", name="Back to your 100,100").click()
+    draw(page, "100", "100,200 samples")  # and to one another
     assert page.mistakes == []
 
 

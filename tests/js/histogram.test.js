@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 
 globalThis.document ??= { createElement: () => ({}), addEventListener() {} };
-const { boxEnds, findStart, isOutside, placeInBox, sampleText, shareText, startEmpty } = await import("../../assets/components/lib/histogram.js");
+const { boxEnds, findStart, isOutside, needsMagnifier, placeInBox, sampleText, shareText, startEmpty } = await import("../../assets/components/lib/histogram.js");
 
 const frame = (n, ...shares) => ({ n, shares, low: shares.map(() => 0.2), high: shares.map(() => 0.6) });
 
@@ -33,6 +33,13 @@ test("a bar on the edge of its box is drawn inside, as it is counted, and one sa
   assert.ok(placeInBox(0, 0, 0, 0.1) === 0.5 && placeInBox(0.01, 0, 0, 0.1) > 0.5, "nothing is left of a box that begins at 0");
   const [low, high] = boxEnds(frame(100, 0.2), 0);
   assert.ok(Math.abs(low - 0.195) < 1e-12 && Math.abs(high - 0.605) < 1e-12, "half a sample beyond the outermost numbers");
+});
+
+test("a chart opens magnified only where bars are outside and whole bars do not show it", () => {
+  const open = (...shares) => needsMagnifier(frame(1000, ...shares), [0.59, 0.25], 1);
+  assert.equal(open(0.61, 0.3), true, "a fiftieth of the width");
+  assert.equal(open(0.59, 0.3), false, "none is outside");
+  assert.equal(open(0.61, 0.1), false, "one of them is far outside");
 });
 
 test("shares have three digits at most, as in the charts", () => {

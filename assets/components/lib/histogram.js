@@ -10,7 +10,8 @@ const BOX = 0.5; // of a strip: the width of its box
 const CLEAR = 0.06; // of the strip, between a dot and an edge of the box
 const EDGE = 0.07; // of the strip, at each end: a dot that would stand there is off the scale
 const WIDE = 940; // px from which the answer stands beside the bars
-const SIGNS = { consistent: "✓", rejected: "✕", exact: "✓", untold: "?", unshown: "–", waiting: "" };
+const FINE = 0.03; // of a rail: where every bar outside its box misses its mark by less, the chart opens magnified
+const SIGNS = { consistent: "✓", rejected: "✕", exact: "✓", untold: "–", unshown: "–", waiting: "" };
 
 /** Where playing begins: a histogram that only grew goes on from where it stands, any other begins anew. */
 export function findStart(before, frames, at) {
@@ -27,6 +28,12 @@ export function shareText(x) {
 /** A share of n samples: up to 100 of them give no decimals. */
 export function sampleText(x, n) {
   return n > 100 ? shareText(x) : `${Math.round(100 * x)}%`;
+}
+
+/** Whether bars end outside their boxes, and so near their marks that whole bars do not show it. end: the share at the right edge. */
+export function needsMagnifier(frame, exact, end) {
+  const misses = frame.shares.flatMap((share, row) => (isOutside(frame, row) ? [Math.abs(share - exact[row]) / end] : []));
+  return misses.length > 0 && Math.max(...misses) < FINE;
 }
 
 /** Whether a bar ends outside the band of sampling noise. */
@@ -57,11 +64,10 @@ export function startEmpty(frames) {
   return frames[0].n ? [{ n: 0, shares: none, low: none, high: none }, ...frames] : frames;
 }
 
-/** A bar of samples and the mark of the exact probability, over the box of sampling noise unless a strip shows that (``bare``). ``end``: the probability at the right edge. */
+/** A bar of samples and the mark of the exact probability, over the box of sampling noise. ``end``: the probability at the right edge. */
 export class Track {
-  constructor(exact, end, bare = false) {
+  constructor(exact, end) {
     this.end = end;
-    this.bare = bare;
     const [band, bar, mark] = ["band", "share", "exact"].map((name) => h("i", { class: name }));
     Object.assign(this, { band, bar, node: h("span", { class: "rail" }, band, bar, mark) });
     mark.style.setProperty("--at", this.place(exact));
@@ -76,12 +82,12 @@ export class Track {
     this.bar.style.setProperty("--bar", frame.n ? this.place(frame.shares[row]) : "0%");
     this.band.style.setProperty("--at", low);
     this.band.style.setProperty("--bar", frame.n ? `${(parseFloat(high) - parseFloat(low)).toFixed(2)}%` : "0%");
-    show(this.band, frame.n > 0 && !this.bare);
+    show(this.band, frame.n > 0);
     this.bar.classList.toggle("outside", isOutside(frame, row));
   }
 }
 
-/** Where the bar of a row ends in its box: the box equally wide in every row and after any number of samples, the exact probability in its middle, a dot for the samples. */
+/** The magnified row, where its bar ends in its box: the box equally wide in every row and after any number of samples, the exact probability in its middle, a dot for the samples. */
 export class Strip {
   constructor(exact) {
     this.exact = exact;
@@ -116,6 +122,8 @@ export class Histogram {
     this.of = h("span", {});
     this.again = h("button", { type: "button", class: "button plain" });
     this.again.addEventListener("click", () => this.play(0, STEP));
+    this.lens = h("button", { type: "button", class: "button plain" });
+    this.lens.addEventListener("click", () => this.magnify(!this.magnified));
     this.rows = h("div", { class: "cells", role: "img" });
     this.key = h("div", {});
     this.aloud = h("p", { class: "aloud", role: "status" });
@@ -140,7 +148,17 @@ export class Histogram {
     this.payload = payload;
     this.frames = frames;
     this.fill();
+    this.magnify(Boolean(payload.texts.strip) && (start ? this.magnified : needsMagnifier(frames.at(-1), payload.exact, payload.end)));
     this.play(start);
+  }
+
+  /** Whole bars, or where each ends in its box, with every box stretched to one width. */
+  magnify(on) {
+    const { texts } = this.payload;
+    this.magnified = on;
+    this.node.classList.toggle("magnified", on);
+    say(this.lens, on ? texts.whole : texts.strip);
+    show(this.lens, Boolean(texts.strip));
   }
 
   fill() {
@@ -149,14 +167,14 @@ export class Histogram {
     say(this.again, texts.again);
     this.rows.setAttribute("aria-label", conclusion);
     this.parts = labels.map((label, row) => {
-      const track = new Track(exact[row], end, Boolean(texts.strip)), strip = texts.strip ? new Strip(exact[row]) : null, value = h("span", { class: "value" });
+      const track = new Track(exact[row], end), strip = texts.strip ? new Strip(exact[row]) : null, value = h("span", { class: "value" });
       const node = h("div", { class: "cell" }, h("span", { class: "cellName" }, label), track.node, ...(strip ? [strip.node] : []), value, h("span", { class: "value exactly" }, shareText(exact[row])));
       return { node, tracks: strip ? [track, strip] : [track], value };
     });
-    this.node.classList.toggle("boxed", Boolean(texts.strip));
-    const names = h("div", { class: "cell names" }, h("span", {}), h("span", {}), ...(texts.strip ? [h("span", { class: "inBoxName" }, texts.strip)] : []), h("span", { class: "value" }, texts.samples), h("span", { class: "value exactly" }, texts.exactly));
-    this.rows.replaceChildren(names,
-      ...this.parts.map((one) => one.node));
+    const sides = h("span", { class: "sides", "aria-hidden": "true" }, ...(texts.sides ?? []).map((words) => h("span", {}, words)));
+    const names = h("div", { class: "cell names" }, h("span", { class: "cellName" }, this.lens), sides, h("span", { class: "value" }, texts.samples), h("span", { class: "value exactly" }, texts.exactly));
+    this.rows.replaceChildren(names, ...this.parts.map((one) => one.node));
+    this.node.classList.toggle("keyLast", Boolean(texts.keyLast));
     const key = makeKey(texts);
     this.key.replaceWith(key);
     this.key = key;
@@ -193,9 +211,11 @@ export class Histogram {
     this.again.classList.toggle("off", !there || this.frames.length < 3);
     this.parts.forEach(({ tracks, value }, row) => {
       for (const track of tracks) track.show(frame, row);
+      value.classList.toggle("outside", isOutside(frame, row));
       say(value, n ? sampleText(frame.shares[row], n) : "");
     });
-    show(this.key.querySelector(".of-outside"), this.parts.some((_, row) => isOutside(frame, row)));
+    const outside = this.key.querySelector(".of-outside");
+    if (outside) show(outside, this.parts.some((_, row) => isOutside(frame, row)));
     this.node.classList.toggle("underway", !there); // the answer keeps its place until the bars have arrived
     say(this.soFar, there ? "" : fill(texts.soFar, { n: number(n) }));
     if (there && answer) say(this.aloud, `${answer.words} ${answer.number} ${answer.details}`);

@@ -11,7 +11,8 @@ export class Card {
     const { term, note, situation, asks, options, picture, page } = question;
     this.right = options.findIndex((option) => option.right);
     this.options = options.map(({ text }, i) => optionOf(text, i, options.length, () => answer(i)));
-    this.before = h("div", { class: "before" }, makePicture(picture), ...(note ? [h("p", { class: "footnote" }, note)] : []));
+    this.before = h("div", { class: "before" }, makePicture(picture), ...(note ? [h("p", { class: "footnote" }, note)] : []),
+      h("p", { class: "hint" }, "Your answer shows the recorded run here."));
     const reveal = () => { answer(this.right); this.options[this.right].focus(); };
     this.explained = options.map((option) => explanationOf(option, page, ending, reveal));
     const left = h("div", { class: "left", "data-n": `Question ${at + 1}` }, h("h3", { class: "question", id: `question-${at}` }, asks),

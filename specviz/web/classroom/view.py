@@ -16,6 +16,7 @@ from specviz.classroom.records import KINDS, LENGTHS, Assignment, Room
 from specviz.classroom.store import StoreError
 from specviz.errors import SettingsError, SpecvizError
 from specviz.evidence.results import CellShares
+from specviz.figures.cell_shares import compute_rows_end
 from specviz.figures.components import read_styles
 from specviz.web.classroom import export as exports
 from specviz.web.classroom import words, work
@@ -38,6 +39,7 @@ from specviz.web.common.figure_cache import draw_cached
 from specviz.web.common.html import ALL_SIGNS, escape_markdown
 from specviz.web.common.links import list_unknown_keys
 from specviz.web.common.page_head import end_with_row, show_page_head
+from specviz.web.common.side_by_side.payload import TEXTS as HISTOGRAM
 from specviz.web.common.side_by_side.payload import build_frames, build_histogram
 from specviz.web.common.side_by_side.state import load_recorded_samples
 from specviz.web.common.side_by_side.view import histogram
@@ -45,7 +47,9 @@ from specviz.web.common.side_by_side.words import PageVerdict, build_heading, de
 from specviz.web.jobs import cache
 
 WALL_INTERVAL, DESK_INTERVAL = 1.0, 2.0  # seconds between two updates
-EXAMPLE_SAMPLES = 40  # of a student in the example
+EXAMPLE_TEXTS = HISTOGRAM | {"strip": "", "dot": "", "keyLast": True}  # of its histograms: a hundred samples need no magnifier
+NO_KEY = {"share": "", "exact": "", "band": "", "outside": "", "signs": []}  # one key for both
+EXAMPLE_MISTAKE, EXAMPLE_EACH = "R4", 4  # of the example: what is wrong with one decoder, and the samples of a student
 
 
 def show_page() -> None:
@@ -96,7 +100,7 @@ def show_new_room(desk: DeskState) -> None:
         with teacher.container(key="classroom-teach"):
             st.markdown(TEXTS["teach"])
             button = st.container()
-            st.caption(TEXTS["reach_local" if is_local_address(_find_root()) else "reach"])
+            show_reach(_find_root())
     lesson, problems = show_fields(desk)
     desk.choose(lesson)
     show_notes(problems, "classroom-notes-fields")
@@ -109,13 +113,24 @@ def show_new_room(desk: DeskState) -> None:
         st.rerun()
     show_export(desk, None)  # after the button, which waits for nothing
     show_notes(desk.notices, "classroom-notes-live")
+    st.html(words.build_steps())
     show_example_samples()
-    steps, tasks, plans = st.tabs([TEXTS["lesson"], TEXTS["kinds"], TEXTS["plan_titles"]])
-    steps.html(words.build_steps())
+    tasks, plans = st.tabs([TEXTS["kinds"], TEXTS["plan_titles"]])
     tasks.html(words.build_task_cards())
     with plans:
         show_lesson_plans()
     st.caption(TEXTS["rules"])
+
+
+def show_reach(root: str) -> None:
+    """Whether phones can join, and where they cannot, how to let them in. root: address of this server."""
+    if not is_local_address(root):
+        st.caption(TEXTS["reach"])
+        return
+    with st.container(horizontal=True, vertical_alignment="center", gap="small", key="classroom-reach"):
+        st.caption(TEXTS["reach_local"], width="content")
+        with st.popover(TEXTS["reach_how"], type="tertiary", width="content"):
+            st.container(key="classroom-text-reach").text(words.describe_local_address(root, find_network_address()))
 
 
 def show_lesson_plans() -> None:
@@ -136,33 +151,49 @@ def show_lesson_plans() -> None:
 
 
 def show_example_samples() -> None:
-    """A class's histogram and the verdict of its test, by the example of recorded samples of an exact decoder."""
+    """What a class finds, by the example of recorded samples of a right decoder and of one with a bug."""
     example = load_example()
-    if example is not None:
-        frames = draw_cached(_build_example_frames, example.shares)
-        payload = build_histogram(frames, example.heading, example.verdict)
-        histogram.draw("classroom-example", {"payload": payload, "within": True})
-        st.container(key="classroom-notes-from").text(example.origin)
+    if example is None:
+        return
+    with st.container(key="classroom-example"):
+        st.markdown(example.title)
+        for place, shown in zip(st.columns(2, gap="large"), example.decoders, strict=True):
+            with place:
+                frames = draw_cached(_build_example_frames, shown.shares, example.decoders[-1].shares)
+                texts = EXAMPLE_TEXTS | ({} if shown is example.decoders[-1] else NO_KEY)
+                payload = build_histogram(frames, shown.heading, shown.verdict, texts=texts)
+                histogram.draw(f"classroom-example-{shown.key}", {"payload": payload, "within": True})
+    st.container(key="classroom-notes-from").text(example.origin)
 
 
-def _build_example_frames(shares: CellShares) -> dict[str, Any]:
-    return build_frames((shares,))
+def _build_example_frames(shares: CellShares, other: CellShares) -> dict[str, Any]:
+    """The bars of a decoder on the axis of both."""
+    return build_frames((shares,)) | {"end": compute_rows_end(shares, other)}
+
+
+@dataclass(frozen=True, slots=True)
+class ExampleDecoder:
+    """Recorded samples in place of a class's.
+
+    Attributes:
+        key: right | wrong.
+        shares: The samples beside the exact distribution.
+        heading: What stands over them.
+        verdict: What their test says.
+    """
+
+    key: str
+    shares: CellShares
+    heading: str
+    verdict: PageVerdict
 
 
 @dataclass(frozen=True, slots=True)
 class ClassExample:
-    """Recorded samples in place of a class's.
+    """What a class finds: a title, as markdown; a right decoder and a wrong one; where their samples are from."""
 
-    Attributes:
-        shares: The samples beside the exact distribution.
-        heading: What stands over them.
-        verdict: What their test says.
-        origin: Where they are from.
-    """
-
-    shares: CellShares
-    heading: str
-    verdict: PageVerdict
+    title: str
+    decoders: tuple[ExampleDecoder, ...]
     origin: str
 
 
@@ -170,19 +201,23 @@ class ClassExample:
 def load_example() -> ClassExample | None:
     """The example, the same object each time; None without the file."""
     known = load_recorded_samples()
-    record = known and known.find_mistake("R5")
+    record = known and known.find_mistake(EXAMPLE_MISTAKE)
     if not record:
         return None
     assert record.result.arms is not None
-    shares, test = record.result.arms[0], record.result.looks[-1][0]  # of the right rule
-    pair, prompt, students = pairs.name_pair(record.settings.pair), record.settings.prompt, shares.n // EXAMPLE_SAMPLES
-    tokens = build_heading(record.settings)
+    pair, settings, n = pairs.name_pair(record.settings.pair), record.settings, record.result.n
+    decoders = tuple(
+        ExampleDecoder(key, shares, TEXTS[key].format(task=TASKS[task]["title"]), words.build_example_verdict(test, shares))
+        for (key, task), shares, test in zip(
+            (("right", "sample"), ("wrong", "vote")), record.result.arms, record.result.looks[-1], strict=True
+        )
+    )
+    found = TEXTS["found"].format(students=n // EXAMPLE_EACH, each=EXAMPLE_EACH)
     return ClassExample(
-        shares,
-        TEXTS["sees"].format(students=students, tokens=tokens[0].lower() + tokens[1:]),
-        words.build_example_verdict(test),
-        f"An example: {shares.n:,} samples of {pair} after “{prompt}” ({describe_conditions(record.settings)}), as many as {students} students draw "
-        f"with {EXAMPLE_SAMPLES} each. Recorded on {record.date}, not by a class; your room uses your own settings.",
+        f"{found}\n{build_heading(settings)}.",
+        decoders,
+        f"Each chart has {n} samples of {pair} after “{settings.prompt}” ({describe_conditions(settings)}). "
+        f"Recorded on {record.date}, not by a class; your room uses your own settings.",
     )
 
 
@@ -429,7 +464,7 @@ def show_wall_now(code: str, root: str) -> None:
         content = result.build_wall()
         for chart in content.charts:
             st.html(chart)
-        sign = f"{elements.MARKS.get(content.mark, '?')} " if content.mark else ""
+        sign = f"{elements.MARKS.get(content.mark, elements.UNDECIDED)} " if content.mark else ""
         said = f'<p>{sign}{escape(content.sentence)}</p><p class="soft">{escape(content.note)}</p>'
         st.html(f'<div class="wall-said {escape(content.mark)}" role="status">{said}</div>')
     with right:

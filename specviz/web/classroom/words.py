@@ -10,10 +10,16 @@ from urllib.parse import urlsplit
 from specviz.classroom.records import KINDS, Room
 from specviz.records import HERE, load_toml
 from specviz.settings import Settings
-from specviz.web.common.side_by_side.words import PageVerdict, count_samples, describe_agreement, describe_rejection
+from specviz.web.common.side_by_side.words import (
+    PageVerdict,
+    count_samples,
+    describe_agreement,
+    describe_excess,
+    describe_rejection,
+)
 
 if TYPE_CHECKING:
-    from specviz.evidence.results import InterimTest
+    from specviz.evidence.results import CellShares, InterimTest
 
 TEXTS = load_toml("texts/classroom")
 TASKS = TEXTS["tasks"]
@@ -21,6 +27,11 @@ PLANS = next(
     folder for folder in (HERE / "lessons", HERE.parent / "docs" / "how-to") if folder.is_dir()
 )  # installed; in a checkout
 MINUTES = (20, 45, 90)
+PICTURES = {
+    "code": "<div class='wall'><b>K7Q4</b><i></i></div>",
+    "task": "<div class='phone'><b>Sample</b><p>there lived an old …</p><p><mark>woman who</mark></p><u>1 more</u></div>",
+    "bars": "<div class='wall bars'>" + "".join(f"<i style='--bar:{bar}%;--at:{at}%'></i>" for bar, at in ((78, 78), (42, 39), (17, 19), (12, 13))) + "</div>",
+}  # of the steps: HTML, illustrative  # fmt: skip
 DOCS_ADDRESS = "http://localhost:8501/"  # of the app in the docs
 DOCS_LINK = re.compile(r"\[([^\]]*)\]\((?!https?://)[^)]*\)")  # to another page of the docs
 
@@ -35,8 +46,8 @@ def build_task_cards() -> str:
 
 
 def build_steps() -> str:
-    """The three steps of a lesson as HTML, each with its picture."""
-    rows = (f"<li><i class='{escape(step['picture'])}' aria-hidden='true'></i><div><b>{escape(step['title'])}</b><p>{escape(step['text'])}</p></div></li>"
+    """The three steps of a lesson as HTML, each with its picture: the projector, a phone, the projector."""
+    rows = (f"<li><div class='picture' aria-hidden='true'>{PICTURES[step['picture']]}</div><div><b>{escape(step['title'])}</b><p>{escape(step['text'])}</p></div></li>"
             for step in TEXTS["steps"])  # fmt: skip
     return f"<ol class='room-steps'>{''.join(rows)}</ol>"
 
@@ -50,11 +61,12 @@ def build_code_form(root: str) -> str:
     )
 
 
-def build_example_verdict(found: InterimTest) -> PageVerdict:
-    """What the test of the example says."""
+def build_example_verdict(found: InterimTest, shares: CellShares) -> PageVerdict:
+    """What the test of the example says. shares: its samples."""
     if found.verdict == "rejected":
-        samples = count_samples(found.n)
-        return PageVerdict("rejected", f"Not exact: {samples} do not follow the exact distribution.", describe_rejection(found))
+        number, excess = describe_excess(shares)
+        words = f"Not exact: {excess}." if excess else f"Not exact: {count_samples(found.n)} were enough."
+        return PageVerdict("rejected", words, describe_rejection(found), number)
     return describe_agreement(found)
 
 

@@ -12,6 +12,7 @@ from specviz.web.common.html import ALL_SIGNS, escape_markdown
 
 PLOT = {"displayModeBar": False}
 MARKS = {"waiting": "", "consistent": "✓", "rejected": "✕", "unshown": "–"}  # of verdicts; any other decides nothing
+UNDECIDED = "–"
 
 
 def open_screen(page: str, name: str, place: Any = None) -> Any:
@@ -40,7 +41,7 @@ def show_answer(number: str, words: str) -> None:
 def show_verdict(name: str, mark: str, words: str, seen: str) -> Any:
     """A page's verdict after its sign; a rejection has another line beside it. Returns the container, for what belongs to it."""
     place = st.container(key=f"{name}-verdict{'-rejected' if mark == 'rejected' else ''}")
-    place.markdown("\n".join(("## " + f"{MARKS.get(mark, '?')} {words}".lstrip(), seen)))
+    place.markdown("\n".join(("## " + f"{MARKS.get(mark, UNDECIDED)} {words}".lstrip(), seen)))
     return place
 
 

@@ -16,7 +16,7 @@ MARKS = {  # verdict -> class, sign and word of a cell that is as it should be
     "coincides": ("same", "=", "coincides here"),
     "rejected": ("lossy", "✗", "lossy"),
     "blank": ("blank", "·", "not applicable"),
-    "too few samples": ("open", "?", "too few samples"),
+    "too few samples": ("open", "–", "too few samples"),
 }
 WRONG = ("wrong", "!", "unexpected")
 TEXTS = load_toml("texts/drafting_methods")["matrix"]

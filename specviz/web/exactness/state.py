@@ -29,7 +29,7 @@ SOURCES = {
 CHOICES = {
     **SOURCES,
     "target": "Target only",
-    "assisted": "Assisted generation",
+    "assisted": "transformers’ generate",
     SERVER: "Your own server",
 }  # the same where one is chosen
 SERVER_SAMPLES, MOST_OF_SERVER, URL_MAX = 2_000, 100_000, 300  # asked at first, and at most; characters of an address
@@ -175,7 +175,10 @@ class ExactnessState(SamplingState):
             self.notes = [explain_error(error)]
 
     def request_samples(self, count: object, draw: Work) -> None:
-        """Ask for more samples, a number as it was typed. What cannot be done becomes a sentence, and nothing else changes."""
+        """Ask for more samples, a number as it was typed. What cannot be done becomes a sentence, and nothing else changes.
+
+        The first ones of a visitor go on where the recorded ones end: these are drawn again, and the seed makes them the same.
+        """
         digits = str(count).replace(",", "").replace(" ", "")
         try:
             if not digits.isdecimal() or not (number := int(digits)):
@@ -183,7 +186,9 @@ class ExactnessState(SamplingState):
             left = self.question.max_samples - self.result.n
             if left <= 0:
                 raise SpecvizError(f"The plan ends at {self.question.max_samples:,} samples. Choose another seed to begin again.")
-            self.submit(draw, min(number, left))
+            recorded = self.load_recorded()
+            before = recorded.result.n if recorded and not self.result.n else 0
+            self.submit(draw, min(before + number, left))
         except SpecvizError as error:
             self.notes = [explain_error(error)]
 

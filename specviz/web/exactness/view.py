@@ -51,7 +51,7 @@ def show_page() -> None:
     screen = open_screen("exactness", "samples")
     top, drawings = screen.container(key="exactness-top"), screen.container(key="exactness-drawings")
     with top:
-        place, question, problems = show_fields(state)
+        question, problems = show_fields(state)
     state.choose(question)
     show_notes(problems, "exactness-notes-fields")
     if question.source == FILE:
@@ -68,7 +68,6 @@ def show_page() -> None:
         show_report(state)
         return
     is_running_seeds = state.latest is work.run_many_seeds  # their progress stands beside their own button
-    show_buttons(state, place)
     with drawings:
         if not is_running_seeds:
             session.show_progress("exactness")
@@ -76,8 +75,10 @@ def show_page() -> None:
         show_notes(state.shown_result.notes, "exactness-notes-distribution")
         if state.shown_result.arms is None:
             st.container(key="exactness-empty").caption("The exact distribution appears here as soon as the models are loaded.")
+            show_buttons(state)
             return
         _show_samples(state)
+        show_buttons(state)
     show_details(state)
     left, right = st.container(key="exactness-control").columns(2, gap="large")
     with left, st.container(key="exactness-target"):
@@ -87,15 +88,14 @@ def show_page() -> None:
     _show_folds(state)
 
 
-def show_fields(state: ExactnessState) -> tuple[Any, ExactnessQuestion, list[str]]:
-    """What is tested in sight, the others folded: the place of the buttons, the question they ask, and sentences where one cannot be used."""
+def show_fields(state: ExactnessState) -> tuple[ExactnessQuestion, list[str]]:
+    """What is tested in sight, the others folded: the question they ask, and sentences where one cannot be used."""
     asked = state.question
     form = Form("exactness", state.turn, fill_fields(asked.settings))
-    choice, place = st.columns([8, 5], vertical_alignment="bottom")
     titles = {source: CHOICES[source] for source in list_sources()}
-    form.raw["source"] = form.show_choice(choice, "source", "What to test", titles, asked.source)
+    form.raw["source"] = form.show_choice(st, "source", "What to test", titles, asked.source)
     if SERVER not in titles:
-        choice.caption(words.TEXTS["elsewhere"])
+        st.caption(words.TEXTS["elsewhere"])
     if form.raw["source"] == FILE:  # its prompt is the file's
         st.file_uploader(
             "Samples of any server (.jsonl), or two files to compare", type=["jsonl", "json", "txt"], accept_multiple_files=True,
@@ -123,7 +123,7 @@ def show_fields(state: ExactnessState) -> tuple[Any, ExactnessQuestion, list[str
         st.caption(words.TEXTS["share"])
     question, problems = read_question(asked, form.raw, read_fields)
     show_notes(problems, place=top)
-    return place, question, problems
+    return question, problems
 
 
 def show_server_fields(state: ExactnessState) -> None:
@@ -156,13 +156,13 @@ def read_uploads(state: ExactnessState) -> list[SampleUpload]:
     return [SampleUpload(one.file_id, one.name, one.getvalue()) for one in sent if isinstance(one, UploadedFile)]
 
 
-def show_buttons(state: ExactnessState, place: Any) -> None:
+def show_buttons(state: ExactnessState) -> None:
     """The buttons that draw, and the one that leads to the recorded samples and back."""
     n, recorded = state.result.n, state.load_recorded()
-    more = " more" if n else " live" if recorded else " samples"
-    with place, st.container(horizontal=True, vertical_alignment="center", gap="xsmall", key="exactness-buttons"):
+    more = " more" if n else " more live" if recorded else " samples"
+    with st.container(horizontal=True, vertical_alignment="center", gap="xsmall", key="exactness-buttons"):
         for count, name in STEPS.items():
-            kind: Literal["primary", "secondary"] = "primary" if count == max(STEPS) and not n else "secondary"
+            kind: Literal["primary", "secondary"] = "primary" if count == max(STEPS) and not (n or recorded) else "secondary"
             _show_draw_button(st, state, count, f"Draw {name}{more}", kind)
         if n and recorded:
             label = f"Back to the {recorded.result.n:,} recorded" if state.has_own_result else f"Back to your {n:,}"

@@ -91,15 +91,12 @@ def build_tests_table(result: ExactnessResult, plan: list[dict[str, float]]) -> 
 
 
 def describe_control(result: ExactnessResult) -> str:
-    """How far the farthest bar is from its mark, without a draft and with it; empty before samples are drawn."""
+    """How many bars end in their boxes, without a draft and with it; empty before samples are drawn."""
     if not result.n or result.arms is None:
         return ""
-    tested, control = (
-        100.0 * max(abs(share - prob) for share, prob in zip(one.rows.shares, one.rows.probs, strict=True))
-        for one in result.arms[:2]
-    )
-    conclusion = ": drafting moves no bar farther than chance does" if tested <= control else ""
-    return f"The farthest bar is {control:.2f} points from its mark here, and {tested:.2f} with drafting{conclusion}."
+    tested, control = (len(one.rows.probs) - len(one.rows.outliers) for one in result.arms[:2])
+    of = len(result.arms[0].rows.probs)
+    return f"Bars that end within chance: {control} of {of} without a draft, {tested} of {of} with one."
 
 
 def describe_undrawn(result: ExactnessResult) -> str:

@@ -54,7 +54,7 @@ def show_page() -> None:
     if state.shown_result.pairs:
         with open_screen("mistakes", "texts"):
             st.markdown(words.build_texts_title(state))
-            st.html(words.build_texts_html(state.question, state.shown_result.pairs))
+            st.html(words.build_texts_html(state.question, state.shown_result.pairs[:1]))
     _show_distance_fold(state)
     _show_numbers_fold(state)
 
@@ -79,10 +79,9 @@ def show_fields(state: MistakeState) -> tuple[MistakeQuestion, list[str]]:
 
 def show_list(state: MistakeState) -> None:
     """The mistakes as rows; a click on one chooses it."""
-    data = {"view": "list", "within": True, "groups": words.build_groups(), "chosen": state.question.mistake_id}
-    texts = words.TEXTS["groups"]
-    data |= {"label": texts["label"], "pick": texts["pick"].format(all=len(words.list_wrong())), "more": texts["more"]}
-    _component.draw(LIST, data, chosen=_choose_mistake)
+    game = {"id": HIDDEN, "title": words.TEXTS["game"]["title"], "about": words.TEXTS["game"]["about"]}
+    data = {"view": "list", "within": True, "game": game, "groups": words.build_groups(), "texts": words.build_list_texts()}
+    _component.draw(LIST, data | {"chosen": state.question.mistake_id}, chosen=_choose_mistake)
 
 
 def _choose_mistake(name: Any) -> None:

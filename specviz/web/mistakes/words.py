@@ -26,7 +26,7 @@ from specviz.web.common.side_by_side.words import (
     format_percent,
     shorten_prompt,
 )
-from specviz.web.mistakes.state import HIDDEN, MistakeQuestion, MistakeState, find_rejection
+from specviz.web.mistakes.state import MistakeQuestion, MistakeState, find_rejection
 
 if TYPE_CHECKING:
     from specviz.evidence.results import InterimTest
@@ -37,31 +37,29 @@ PROJECTS = load_toml("texts/known_mistakes")["projects"]
 
 @lru_cache(maxsize=1)
 def build_groups() -> list[dict[str, Any]]:
-    """The list of the page: the game, then mistakes by who reported them, each with the samples that detected it in the recording."""
+    """The list of the page: mistakes by who reported them, each with the samples that detected it in the recording."""
     recorded = load_recorded_samples()
     results = {one.mistake: one.result for one in recorded.mistakes} if recorded else {}
     needed = {name: found.n for name, result in results.items() if (found := find_rejection(result))}
+    drawn = {name: result.n for name, result in results.items()}
     groups: dict[str, list[PublishedMistake]] = {"reported": [], "derived": [], "unshown": [], "exact": []}
     for mistake in REPORTED.values():
         groups[_find_group(mistake)].append(mistake)
-    rows = [
-        {
-            "title": "",
-            "bugs": False,
-            "rows": [{"id": HIDDEN, "title": TEXTS["game"]["title"], "where": [], "found": TEXTS["game"]["about"]}],
-        }
-    ]
+    rows = []
     for group, mistakes in groups.items():
         mistakes.sort(key=lambda one: (needed.get(one.id, SIZES[-1]), one.id != "R4"))
         shown = [
             {"id": one.id, "title": name_mistake(one), "where": [{"words": words, "href": href} for words, href in list_reports(one)][:1],
-             "found": _describe_found(one, needed.get(one.id), results[one.id].n if one.id in results else 0)}
+             "found": _count_needed(one, needed.get(one.id), drawn.get(one.id, 0)), "label": _describe_found(one, needed.get(one.id), drawn.get(one.id, 0))}
             for one in mistakes
         ]  # fmt: skip
-        rows.append(
-            {"title": TEXTS["groups"][group].format(n=len(shown), all=len(list_wrong())), "bugs": group != "exact", "rows": shown}
-        )
+        rows.append({"title": TEXTS["groups"][group], "rows": shown})
     return rows
+
+
+def build_list_texts() -> dict[str, str]:
+    """Words around the list."""
+    return {name: TEXTS["groups"][name].format(all=len(list_wrong())) for name in ("label", "pick", "more", "fewer", "needed")}
 
 
 def list_wrong() -> list[PublishedMistake]:
@@ -75,6 +73,13 @@ def _find_group(mistake: PublishedMistake) -> str:
     if not mistake.can_be_sampled:
         return "unshown"
     return "reported" if mistake.is_reported else "derived"
+
+
+def _count_needed(mistake: PublishedMistake, needed: int | None, drawn: int) -> str:
+    """The same as a number: samples that were enough, or that were not; empty where samples cannot show the mistake."""
+    if not mistake.can_be_sampled or not (needed or drawn):
+        return ""
+    return f"{needed:,}" if needed else f"> {drawn:,}"
 
 
 def _describe_found(mistake: PublishedMistake, needed: int | None, drawn: int) -> str:
@@ -148,7 +153,7 @@ def build_verdict(state: MistakeState) -> PageVerdict:
     if not mistake.can_be_sampled:
         tier = UNSAMPLED_TIERS[mistake.tier]
         return PageVerdict("unshown", tier["verdict"], f"{tier['instead']} {reported}")
-    if early := build_early_verdict(state, "Draw samples, and watch the dots leave their boxes."):
+    if early := build_early_verdict(state, "Draw samples, and watch the bars miss their marks."):
         return early
     if result.n == result.same:
         words = f"On this text the two decoders wrote the same in all {result.n:,} samples: with the same random numbers the bug changes nothing here."
@@ -255,8 +260,8 @@ def build_texts_title(state: MistakeState) -> str:
     if alike == of:
         return f"## Same random numbers, same texts\nIn all {of} texts of 16 tokens the two rules wrote the same."
     return (
-        f"## Same beginning, same random numbers, two rules\n{of - alike} of {of} longer texts differ. Differing texts prove nothing; the bars do. ≠ marks the first word that differs. "
-        "Clumsy wording comes from the small target model, not from the bug."
+        f"## Can you tell from one text?\nWith the same random numbers, {of - alike} of {of} texts of both rules part, as here at ≠. "
+        "One text does not tell which rule is wrong; many samples do."
     )
 
 

@@ -67,9 +67,9 @@ class BarPicture:
     interval: str = ""
 
     def build_payload(self) -> dict[str, Any]:
-        """JSON for the component; ``most`` is the value at the right edge."""
+        """JSON for the component; ``most`` is the value at the right edge, 1 where no value is known yet."""
         ends = [bar.end for group in self.groups for bar in group.bars]
-        return asdict(self) | {"most": max(*ends, self.line[0] if self.line else 0.0)}
+        return asdict(self) | {"most": max(*ends, self.line[0] if self.line else 0.0) or 1.0}
 
 
 def build_comparison(

@@ -35,6 +35,7 @@ PHRASES = TEXTS["phrases"]
 NAMED = 3  # tokens beside the draft token and all others where distributions are shown
 TOKENS_OF_SAMPLES = 4  # tokens beside all others where samples are shown
 GPU = "h200-8b"  # name of a cost model
+UNKNOWN = "?"  # label of a bar that the answer will draw
 ERROR, CELLS = 0.02, 15  # total variation and number of compared tokens of the question about samples
 
 Slots = list[dict[str, Any]]  # bars of one position, as web/one_token/payload.py lists them; the rest of the vocabulary is last
@@ -204,11 +205,7 @@ def _compare_draft_costs(comparison: MethodComparison) -> Situation:
         "plain_ms": _format_ms(plain.ms),
     }
     pictures = {
-        "tokens": build_comparison(
-            "tokens per round",
-            {name: (row.per_pass, f"{row.per_pass:.2f}") for name, row in ((a, small), (b, same))},
-            roles=roles,
-        ),
+        "asked": build_comparison(PHRASES["time_asked"], dict.fromkeys((a, b), (0.0, UNKNOWN)), roles=roles),
         "rounds": build_comparison(
             f"milliseconds per round ({_describe_conditions(comparison)})",  # tokens of a round times the time per token
             {name: row.ms.convert(row.per_pass, "ms/round") for name, row in ((a, small), (b, same))},
@@ -466,7 +463,7 @@ def _compare_quantization(comparison: SetupComparison) -> Situation:
     }
     pictures = {
         "moved": build_comparison(
-            title, {"rounding to 8 bits": bars["quantization"], "draft tokens": (0.0, "?")}, "rounding to 8 bits"
+            title, {"rounding to 8 bits": bars["quantization"], "draft tokens": (0.0, UNKNOWN)}, "rounding to 8 bits"
         ),
         "from_either": build_comparison(
             "how far the output’s distribution is, mean total variation",

@@ -105,6 +105,14 @@ def test_numbers_are_read_as_people_write_them():
     assert counts == [2500, 10000, 7]
 
 
+def test_samples_go_on_where_the_recorded_ones_end():
+    counts: list[int] = []
+    asked = ExactnessState(ExactnessQuestion(load_recorded_samples().exactness.settings))
+    asked.request_samples(100, lambda exam, ticket, count: counts.append(count))
+    assert asked.ticket.ended.wait(10)
+    assert counts == [asked.load_recorded().result.n + 100]
+
+
 # pictures
 
 
@@ -160,7 +168,7 @@ def test_the_answer_counts_texts_and_the_distance_stands_in_the_fold():
     one = ExactnessState(ExactnessQuestion(load_recorded_samples().exactness.settings))
     found = one.shown_result.looks[-1][0]
     assert words.build_verdict(one).details.endswith(
-        f"A bug that changes {count_changed(found.detectable_tv)} would have shown 99 times in 100. Other prompts and later tokens are not tested."
+        f"This tests only these tokens, after this one prompt. A bug that changes {count_changed(found.detectable_tv)} would have shown 99 times in 100."
     )
     more = words.describe_limits(one)
     assert f"a total variation distance of {found.detectable_tv:.2g}, on the {found.cells} cells" in more

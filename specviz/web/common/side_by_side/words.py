@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from specviz.statistics.finding import Finding
 
 SPACE = "·"  # how names of cells show one
-TAIL = 34  # characters of the prompt before a text
+TAIL = 36  # characters of the prompt before a text
 TEXTS = load_toml("texts/side_by_side")
 RULE, SCOPE = TEXTS["rule"], TEXTS["scope"]
 LARGE = 0.1  # a test that detects only distances above this answers nothing
@@ -99,7 +99,7 @@ def describe_agreement(found: InterimTest) -> PageVerdict:
         return PageVerdict("untold", f"{samples} cannot decide: all texts share one cell.", "")
     if found.detectable_tv > LARGE:
         return PageVerdict("untold", f"No difference seen, but {samples} can show only a large one.", describe_detectable(found))
-    return PageVerdict("consistent", f"Exact, as far as {samples} can tell.", f"{describe_detectable(found)} {SCOPE}")
+    return PageVerdict("consistent", f"Exact, as far as {samples} can tell.", f"{SCOPE} {describe_detectable(found)}")
 
 
 def write_plain_labels(labels: Sequence[str]) -> list[str]:
@@ -152,7 +152,8 @@ def describe_conditions(settings: Settings) -> str:
     """The settings under which decoders write."""
     parts = [f"temperature {settings.temperature:g}"]
     parts += [f"{name} {value:g}" for name, value in (("top-k", settings.top_k), ("top-p", settings.top_p)) if value is not None]
-    drafted = "1 draft token per round" if settings.gamma == 1 else f"up to {settings.gamma} draft tokens per round"
+    most = min(settings.gamma, settings.max_new_tokens - 1)  # the last token of a sample is never drafted
+    drafted = {0: "no draft token", 1: "1 draft token per round"}.get(most, f"up to {most} draft tokens per round")
     return ", ".join(
         [
             *parts,
