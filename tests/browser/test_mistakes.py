@@ -86,7 +86,7 @@ def test_the_first_screen_holds_the_bars_their_answer_and_the_button(context, se
     assert page.locator(".mistakes").evaluate("list => list.scrollHeight <= list.clientHeight + 1") == (width > 640)
     page.get_by_role("button", name="Random number stuck at 0").click()
     page.wait_for_url(re.compile("mistake=R18"))
-    assert more.get_attribute("aria-expanded") == str(width > 640).lower(), "on a phone the choice closes the list"
+    expect(more).to_have_attribute("aria-expanded", str(width > 640).lower())  # on a phone the choice closes the list
     page.close()
 
 

@@ -41,5 +41,7 @@ function makeBar({ parts, label, mark, interval }, line, words, at, most) {
   const end = Math.max(parts.reduce((sum, [, value]) => sum + value, 0), mark ?? 0, interval?.[1] ?? 0), across = line?.[0] ?? 0;
   number.style.left = at(across > end && across - end < ROOM * most ? across : end); // beside its bar, and not on the line
   run.append(number);
-  return h("span", { class: label === "?" ? "lane open" : "lane" }, run); // open: the answer draws it
+  const open = label === "?"; // the answer draws it
+  if (open) run.prepend(h("i", { class: "unknown" }));
+  return h("span", { class: open ? "lane open" : "lane" }, run);
 }
