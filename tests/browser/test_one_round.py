@@ -178,10 +178,15 @@ def test_the_replacement_stands_in_the_place_of_the_rejected_token(open_stage):
     assert page.locator(".chip.last .caption").inner_text() == f"◆ replaces {payload['rounds'][0]['chips'][2]['name']}"
 
 
-def test_the_pass_shows_what_each_place_sees_and_the_end_why_the_text_is_exact(open_stage):
+def test_the_draft_has_a_row_for_each_pass_the_target_all_rows_in_one_and_the_end_says_why_the_text_is_exact(open_stage):
     payload = build_round_payload(traces.build_story())
-    page = open_stage(payload, cursor=(0, find_step(payload, "pass")))
+    page = open_stage(payload)
     count = len(payload["rounds"][0]["chips"]) + 1
+    for drawn in range(1, count):
+        assert page.locator(".mask .cell.q").count() == page.locator(".mask .cell.seen").count() == drawn * (drawn + 1) // 2
+        assert sum(bool(name) for name in page.locator(".mask .rowName").all_text_contents()) == drawn + 1
+        page.keyboard.press("ArrowRight")
+    assert page.locator(".mask .cell.q").count() == 0
     assert page.locator(".mask .cell").count() == count**2
     assert page.locator(".mask .cell.seen").count() == count * (count + 1) // 2
     page.keyboard.press("End")
@@ -283,32 +288,53 @@ def test_playing_steps_by_itself_and_stops_at_the_end(open_stage, browser):
 
 
 @pytest.mark.parametrize(
-    ("size", "first", "checks"),
-    [("1366", "draft tokens", ("check 1", "check 2", "check 3")), ("390", "draft", ("check 1", "2", "3"))],
+    ("width", "first", "last"),
+    [(1366, "draft tokens", "last token"), (390, "draft tokens", "last token"), (300, "draft", "last")],
 )
-def test_every_part_of_a_round_has_its_name_and_a_click_in_a_part_leads_to_its_step(open_stage, size, first, checks):
+def test_every_part_of_a_round_has_its_name_and_a_click_in_a_part_leads_to_its_step(open_stage, width, first, last):
     payload = build_round_payload(traces.build_story())
-    page = open_stage(payload, size=size)
+    page = open_stage(payload)
+    page.set_viewport_size({"width": width, "height": 844})
     labels = page.locator(".part .label")
-    assert labels.all_inner_texts() == [first, "pass", *checks, "replacement", "result"]
+    expect(labels.first).to_have_text(first)
+    assert labels.all_inner_texts() == [first, "pass", "checks", last, "result"]
     assert labels.evaluate_all("all => all.every((one) => one.scrollWidth <= one.clientWidth)"), "no name is cut"
-    for share, kind in ((0.25, "look"), (0.75, "uniform")):
+    for share, kind in ((2.5 / 6, "look"), (3.5 / 6, "uniform")):
         page.evaluate("document.fonts.ready")  # a part is as wide as its name needs
-        box = page.locator(".part").nth(3).bounding_box()
+        box = page.locator(".part").nth(2).bounding_box()
         page.mouse.click(box["x"] + share * box["width"], box["y"] + 4)
         assert page.locator(".track input").input_value() == str(find_step(payload, kind, node=1))
-        expect(page.locator(".part.now .label")).to_have_text(checks[1])
+        expect(page.locator(".part.now .label")).to_have_text("checks")
 
 
-def test_the_axis_stays_through_a_round(open_stage):
+def test_the_axis_stays_through_a_round_and_every_bar_stands_on_it_at_every_frame(open_stage):
     payload = build_round_payload(read_file(ASSETS / "traces" / "opening.json", Trace.from_json))
-    page, seen = open_stage(payload), set()
+    page, seen = open_stage(payload, reduced=False), set()
+    page.evaluate(WATCH_BARS)
     for step in payload["rounds"][0]["steps"]:
         if step["kind"] in ("draft", "look", "lift"):
             seen.add(tuple(page.locator(".distributions .tick").all_text_contents()))
         page.keyboard.press("ArrowRight")
+        page.wait_for_timeout(250)  # in the middle of the motion, too
     assert len(seen) == 1, seen
+    frames, left = page.evaluate("window.watched")
+    assert frames > 20 and left == [], left[:3]
 
+
+WATCH_BARS = """() => {
+  const watched = window.watched = [0, []];
+  const look = () => {
+    watched[0] += 1;
+    const card = window.stage.querySelector(".distributions .panel").getBoundingClientRect(), base = [...window.stage.querySelectorAll(".distributions > .axis")].at(-1).getBoundingClientRect();
+    for (const bar of window.stage.querySelectorAll(".distributions .slot:not(.off) .bar")) {
+      const box = bar.getBoundingClientRect(), shown = bar.checkVisibility({ opacityProperty: true }) && box.height > 0.5 && box.width > 0.5;
+      if (shown && (box.left < base.left - 1 || box.right > base.right + 1 || box.bottom > base.bottom + 1 || box.right > card.right))
+        watched[1].push([window.stage.querySelector("section.stage").dataset.step, bar.getAttribute("class"), box.left, box.right, box.bottom, base.left, base.right, base.bottom]);
+    }
+    requestAnimationFrame(look);
+  };
+  look();
+}"""
 
 OVERLAPPING = """() => {
   const boxes = [...stage.querySelectorAll(".scene text")].filter((one) => one.textContent.trim() && one.checkVisibility({ opacityProperty: true }))

@@ -86,8 +86,8 @@ def test_dragging_changes_overlap_table_sentence_and_address_at_once(open_token)
 
 ENDS = {
     "p": "p, the target’s",
-    "q": "q, the draft’s",
-    "residual": "what p has beyond q",
+    "q": "q, the draft’s again",
+    "residual": "p − q, where p is larger",
 }
 
 
@@ -114,13 +114,13 @@ def test_each_end_of_the_sentence_draws_the_stacks_that_it_leads_to(open_token):
     both = list(map(min, p, q))
     added = {"p": [0.27 * x for x in p], "q": [0.27 * x for x in q], "residual": [x - y for x, y in zip(p, both, strict=True)]}
     said = {"p": "“mat” comes out with probability 0.26, but p is 0.40", "q": "“mat” comes out with probability 0.19, but p is 0.40",
-            "residual": "For “mat”: 0.15 + 0.25 = 0.40."}  # fmt: skip
+            "residual": "for “mat”, 0.15 + 0.25 = 0.40. It always fits: p and q both sum to 1, so the rejected excess, 0.27,"}  # fmt: skip
     told = page.locator(".out .told")
-    expect(told).to_contain_text("0.27 is missing.")
+    expect(page.locator(".complete .stem")).to_contain_text("27 of 100 draft tokens are rejected.")
     gaps = page.locator(".out .slot:not(.off) .gap")
-    assert gaps.all_text_contents() == ["0.25 missing", "", "", "0.02 missing", ""], "they add up to what is missing"
-    assert page.locator(".out .slot:not(.off) .wanted").all_text_contents() == ["0.40", "", "", "0.07", ""], (
-        "p stands where something is missing"
+    assert not any(gaps.all_text_contents()), "nobody has answered yet"
+    assert page.locator(".out .slot:not(.off) .wanted").all_text_contents() == ["0.40", "", "", "", ""], (
+        "p stands at a mark that has room for it"
     )
     choose(page, "q")
     assert gaps.all_text_contents() == ["0.21 missing", "0.12 too much", "0.07 too much", "0.01 missing", "0.03 too much"]
@@ -144,12 +144,15 @@ def test_each_end_of_the_sentence_draws_the_stacks_that_it_leads_to(open_token):
 
 
 def test_before_an_answer_neither_picture_nor_words_give_it_away(open_token):
-    """The part where p is larger than q stays blue, nothing is stacked on what was accepted, and no sentence in sight names the residual, for any preset."""
+    """The part where p is larger than q stays blue, nothing is stacked on what was accepted, no number says what is missing, and no sentence in sight
+    names the residual, for any preset."""
     page = open_token()
     for preset in PRESETS:
         page.get_by_label("starting distributions").select_option(preset)
         assert "residual" not in page.locator("section.stage").inner_text().lower(), preset
         assert all(height == 0 for _, height, _ in stacks(page)), preset
+        assert not any(page.locator(".out .gap").all_text_contents()), preset
+        assert "missing" not in page.locator("section.stage").inner_text(), preset
         heights = page.locator(".bars .slot:not(.off) .over.left").evaluate_all(
             "all => all.map((one) => parseFloat(one.style.height))"
         )

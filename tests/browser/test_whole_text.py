@@ -167,26 +167,28 @@ def test_the_first_screen_has_field_race_and_answer_and_nothing_moves_when_the_a
         assert sum(entries.values()) == count > 0, "the legend counts what stands"
         for kind, n in entries.items():
             expect(page.locator(f".legend .token[data-is={kind}]")).to_be_visible(visible=n > 0)
-        if width == 1366:
-            slider, chart = page.locator(".replay input").bounding_box(), page.locator(".tracks .floor").first.bounding_box()
-            assert slider["x"] + 8 == pytest.approx(chart["x"], abs=1.5), "the slider is as long as the chart that it moves"
-            assert slider["x"] + slider["width"] - 8 == pytest.approx(chart["x"] + chart["width"], abs=1.5)
+        slider, chart = page.locator(".replay input").bounding_box(), page.locator(".tracks .floor").first.bounding_box()
+        assert slider["x"] + 8 == pytest.approx(chart["x"], abs=1.5), "the slider is as long as the chart that it moves"
+        assert slider["x"] + slider["width"] - 8 == pytest.approx(chart["x"] + chart["width"], abs=1.5)
+        dropped = page.locator(".tracks .column:not(.later) .slice.dropped").count()
+        assert page.locator(".unkept .n").inner_text() == str(dropped) and dropped > 0, "draft tokens that were not kept are seen"
         assert [one.bounding_box() for one in (*page.locator("article.lane").all(), answer)] == boxes
         assert page.locator(f"{SECOND}:not(.later)").last.evaluate(
             "token => { const box = token.closest('.text').getBoundingClientRect(), own = token.getBoundingClientRect(); return own.top >= box.top && own.bottom <= box.bottom; }"
         ), "the youngest token is in sight"
 
 
-def test_on_a_phone_the_race_is_a_window_that_follows_it_and_both_texts_are_in_sight(page, server):
+def test_on_a_phone_the_whole_race_stands_over_its_slider_and_both_texts_are_in_sight(page, server):
     page.set_viewport_size({"width": 390, "height": 844})
     open_whole(page, server)
     slider, chart = page.get_by_label("moment of both clocks"), page.locator(".tracks").bounding_box()
     for share in ("100", "500", "700", "990"):
         slider.fill(share)
-        last = page.locator(".tracks .column:not(.later)").last.bounding_box()
-        now = page.locator(".tracks .now").bounding_box()
-        assert chart["x"] <= now["x"] <= chart["x"] + chart["width"], share
-        assert last["width"] >= 5.0, "no sliver"
+        now, box = page.locator(".tracks .now").bounding_box(), slider.bounding_box()
+        thumb = box["x"] + 8 + int(share) / 1000 * (box["width"] - 16)
+        assert now["x"] + now["width"] / 2 == pytest.approx(thumb, abs=1.5), share
+        last = page.locator(".tracks .column[data-lane=speculative]:not(.later)").last
+        assert last.bounding_box()["width"] >= 3.0, "no sliver"
     slider.fill("1000")
     ends = [one.bounding_box() for one in page.locator(".tracks .took").all()]
     assert all(chart["x"] < one["x"] and one["x"] + one["width"] <= chart["x"] + chart["width"] for one in ends), (

@@ -56,29 +56,29 @@ test("a step stays for as long as its sentence takes to read, within limits, and
 
 test("the legend names what is drawn: no draft where the draft's bars are gone, the residual where it stands", () => {
   const at = (kind) => listLegend(describeFrame(kind, { kind: "residual" }, 4));
-  assert.deepEqual(at("draft"), ["q", "space"]);
-  assert.deepEqual(at("look"), ["p", "q", "both", "space"]);
-  for (const kind of ["residual", "draw"]) assert.deepEqual(at(kind), ["kept", "add", "space"]);
-  assert.deepEqual(at("lift"), ["add", "rejected", "space"]);
+  assert.deepEqual(at("draft"), ["q"]);
+  assert.deepEqual(at("look"), ["p", "q", "both"]);
+  for (const kind of ["residual", "draw"]) assert.deepEqual(at(kind), ["kept", "add"]);
+  assert.deepEqual(at("lift"), ["add", "rejected"]);
 });
 
-test("the bars keep their width beside one panel on a wide page, and take turns with it on a narrow one", () => {
-  assert.equal(new Set(["pass", "look", "uniform", "lift", "residual", "draw", "bonus"].map((kind) => planScene(1206, 400, kind).bars.w)).size, 1);
+test("the bars keep their place through a whole round on a wide page, and take turns with a panel on a narrow one", () => {
+  assert.equal(new Set(["draft", "pass", "look", "uniform", "lift", "residual", "draw", "bonus", "tally"].map((kind) => JSON.stringify(planScene(1206, 400, kind).bars))).size, 1);
   for (const kind of ["draft", "pass", "look", "uniform", "lift", "residual", "draw", "bonus"]) {
     const beside = choosePanelBeside(kind);
     for (const width of [NARROW, 1206, 1640]) {
       const plan = planScene(width, 400, kind);
       assert.equal(plan.narrow, false);
-      const last = beside === null ? plan.bars : plan[beside];
+      const last = plan[beside];
       assert.equal(last.x + last.w, width, kind);
-      if (beside) assert.ok(plan.bars.x + plan.bars.w < last.x);
+      assert.ok(plan.bars.x + plan.bars.w < last.x);
     }
     const narrow = planScene(NARROW - 1, 300, kind);
     assert.deepEqual([narrow.narrow, narrow.uniform, narrow.last], [true, narrow.bars, narrow.bars]);
   }
 });
 
-test("a place sees the text and the draft tokens before it, and nothing that follows", () => {
+test("a row reads the text and the draft tokens before its own, and nothing that follows", () => {
   assert.deepEqual(listSeenCells(2), [[true, false, false], [true, true, false], [true, true, true]]);
 });
 

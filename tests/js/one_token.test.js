@@ -146,16 +146,16 @@ test("a written sum adds up in the digits that it is written with", () => {
 test("the sentence counts draft tokens and what they become, and tells the answer only once it was chosen", () => {
   const words = ["mat", "sofa", "floor", "roof", "moon"];
   const slots = [0.4, 0.3, 0.2, 0.07, 0.03].map((p, i) => ({ p, q: [0.15, 0.45, 0.25, 0.05, 0.1][i], glyphs: [{ t: words[i], k: "text" }] }));
-  const texts = { twinCounts: "{accepted} {rejected}", twinBecome: "{shares}", twinRedrawn: "{end}: {shares}", twinRight: "{excess}", twinWrong: "no", twinAll: "all" };
+  const texts = { twinCounts: "{accepted} {rejected}", twinBecome: "{shares}", twinRedrawn: "{end}: {shares}", twinWrong: "no", twinAll: "all" };
   const said = (end, shown = slots) => {
     const sums = computeAccount(shown);
     return describeHundred({ sums, out: computeOutcomes(sums, end), slots: shown, texts, end }).replaceAll("\u00a0", " ");
   };
   assert.equal(said(""), "73 27");
-  assert.equal(said("residual"), "73 27 25 “mat”, 2 “roof” 0.27");
+  assert.equal(said("residual"), "73 27 25 “mat”, 2 “roof”");
   assert.equal(said("p"), "73 27 p: 11 “mat”, 8 “sofa”, 5 “floor”, 2 “roof”, 1 “moon” no");
   assert.equal(said("residual", slots.map((slot) => ({ ...slot, q: slot.p }))), "all");
-  assert.equal(said("residual", [{ ...slots[0], glyphs: null }, ...slots.slice(1)]), "73 27 2 “roof”, 25 others 0.27");
+  assert.equal(said("residual", [{ ...slots[0], glyphs: null }, ...slots.slice(1)]), "73 27 2 “roof”, 25 others");
 });
 
 test("numbers over bars have one notation, two places, and never meet: one without room is left to the table", () => {

@@ -1,8 +1,8 @@
 // What each model gives to the next token, and the residual that slides out of it.
 
-import { move, place, s, say, show } from "../lib/dom.js";
+import { move, s, say, show } from "../lib/dom.js";
 import { number, percent } from "../lib/numbers.js";
-import { SLOTS, nameSlot, namesOf, makePanel, placePanel, placeBar, writeValue } from "./panel.js";
+import { SLOTS, nameSlot, namesOf, makePanel, placePanel, placeBar, placeLine, writeValue } from "./panel.js";
 import { plotIn, slot } from "./layout.js";
 
 const LEGEND = 20; // px of a row for it
@@ -16,14 +16,13 @@ const ENTRIES = { // of the legend: classes of its swatch, and its words
   both: [["half bar p", "half bar q", "slab"], "overlap"],
   kept: [["bar p", "slab"], "accepted"],
   add: [["bar add"], "residual"],
-  space: [[], "· is a space"],
 };
 
 /** What the legend names at a step: what is drawn then. */
 export function listLegend(frame) {
-  if (frame.landed) return ["kept", "add", "space"];
-  if (frame.lifted) return ["add", "rejected", "space"];
-  return frame.p ? ["p", "q", ...(frame.slab ? ["both"] : []), "space"] : ["q", "space"];
+  if (frame.landed) return ["kept", "add"];
+  if (frame.lifted) return ["add", "rejected"];
+  return frame.p ? ["p", "q", ...(frame.slab ? ["both"] : [])] : ["q"];
 }
 
 function drawLegend(panel, frame, left, right) {
@@ -44,7 +43,7 @@ export function makeBars() {
   const legend = s("g", { class: "legend" });
   const entries = Object.fromEntries(Object.entries(ENTRIES).map(([key, [classes, words]]) => {
     const parts = classes.map((name, i) => s("rect", { class: name, width: name.startsWith("half") ? 7 : 14, height: 12, x: name === "half bar q" ? 7 : 0, y: -10 }));
-    return [key, { node: s("g", {}, ...parts, s("text", { x: classes.length ? 20 : 0 }, words)), width: (classes.length ? 20 : 0) + 6.6 * words.length }];
+    return [key, { node: s("g", {}, ...parts, s("text", { x: 20 }, words)), width: 20 + 6.6 * words.length }];
   }));
   legend.append(...Object.values(entries).map(({ node }) => node));
   const axis = s("line", { class: "axis", x2: 1 });
@@ -82,7 +81,7 @@ export function drawBars(panel, plan, probs, bars, frame, highest) {
   move(panel.legend, 0, plan.bars.y + (plan.narrow ? 62 : 50 + low));
   drawLegend(panel, frame, plan.narrow ? plan.bars.x + 12 : low ? plan.bars.x + 20 : null, plan.bars.x + plan.bars.w - 20);
   move(panel.foot, plan.bars.x + (plan.narrow ? 12 : 20), plan.bars.y + plan.bars.h - (plan.narrow ? 8 : 14));
-  place(panel.axis, { transform: `translate(${plot.left}px, ${plot.base}px) scaleX(${plot.width})` });
+  placeLine(panel.axis, plot.left, plot.base, plot.width);
   show(panel.legend, !frame.uniforms);
   show(panel.axis, bars.length > 0);
   say(panel.title, frame.uniforms ? (bars.length ? "Why there is a bonus token" : "No draft tokens in this round") : plan.narrow ? "Probability of the next token" : `Probability of the next token, by ${frame.p ? "each model" : "the draft model"}`);
@@ -95,7 +94,7 @@ export function drawBars(panel, plan, probs, bars, frame, highest) {
     show(line, bars.length > 0);
     show(text, bars.length > 0);
     const y = plot.base - ticks[i] * scale;
-    place(line, { transform: `translate(${plot.left}px, ${y}px) scaleX(${plot.width})` });
+    placeLine(line, plot.left, y, plot.width);
     move(text, plot.left - 6, y + 4);
     say(text, String(ticks[i]));
   }
@@ -124,7 +123,8 @@ function uniformsFoot(bars, { tight }) {
 }
 
 function describeShares(probs, frame, { tight }) {
-  if (!probs || probs.beta === null || frame.kind === "draft" || frame.kind === "pass") return "";
+  if (frame.kind === "draft" || frame.kind === "pass") return "The dot before a name is a space.";
+  if (!probs || probs.beta === null) return "";
   if (frame.landed && tight) return `${number(probs.beta)} striped + ${number(probs.left ?? 0)} green: exactly p.`;
   if (frame.landed) return `Striped (accepted) ${number(probs.beta)} + green (added) ${number(probs.left ?? 0)}: bar for bar exactly the target’s p.`;
   if (frame.lifted) return `Taken away: ${number(probs.beta)} that both share. What remains: ${number(probs.left ?? 0)}.`;

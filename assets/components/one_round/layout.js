@@ -2,20 +2,20 @@
 
 export const NARROW = 900; // px: below it the words of two panels side by side run into each other
 const GAP = 16;
-const SHARE = 0.62; // of the width that the bars take beside another panel: the same from the pass on, so that nothing moves
+const SHARE = 0.62; // of the width that the bars take on a wide page: the same at every step, so that no bar leaves its axis
 
-/** The panel that stands beside the bars at a step: none while tokens are drafted, and at the end of a round. */
+/** The panel that stands beside the bars at a step: none at the end of a round. */
 export function choosePanelBeside(kind) {
-  if (kind === "pass") return "mask";
+  if (["draft", "pass"].includes(kind)) return "mask";
   if (["look", "uniform"].includes(kind)) return "uniform";
   return ["lift", "residual", "draw", "bonus"].includes(kind) ? "last" : null;
 }
 
 /** The panels of a step side by side on a wide page; on a narrow one a single panel has the whole place. */
 export function planScene(width, height, kind) {
-  const narrow = width < NARROW, beside = narrow && kind === "lift" ? null : choosePanelBeside(kind), whole = { x: 0, y: 0, w: width, h: height };
+  const narrow = width < NARROW, beside = narrow && ["draft", "lift"].includes(kind) ? null : choosePanelBeside(kind), whole = { x: 0, y: 0, w: width, h: height };
   const plan = { narrow, tight: width < 1000, width, height, beside, bars: whole, mask: whole, uniform: whole, last: whole };
-  if (plan.narrow || beside === null) return plan;
+  if (narrow) return plan;
   const left = Math.round((width - GAP) * SHARE);
   const right = { x: left + GAP, y: 0, w: width - left - GAP, h: height };
   return { ...plan, bars: { ...whole, w: left }, mask: right, uniform: right, last: right };

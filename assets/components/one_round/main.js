@@ -293,7 +293,7 @@ class RoundView {
     const left = this.frame.uniforms ? uniformBars(this.round().chips) : bars;
     const from = drawBars(this.bars, this.plan, probs, left, this.frame, highest);
     this.asker.draw();
-    drawMask(this.mask, this.plan, this.round().chips, this.data.mask);
+    drawMask(this.mask, this.plan, this.round().chips, this.data.mask, step.kind === "draft" ? step.node + 1 : null);
     drawUniform(this.uniform, this.plan, this);
     drawLastPanel(this.last, this.plan, probs, bars, this.frame, from, this);
     drawChain(this.chain, this.frame.chain, this.round(), this.data.chain);

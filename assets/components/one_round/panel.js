@@ -22,6 +22,12 @@ export function placePanel(panel, box, narrow) {
   move(panel.sub, box.x + pad, box.y + (narrow ? 42 : 50));
 }
 
+/** A level line of this length. Its ends are coordinates: a line that is stretched by a transform is drawn blurred while something moves. */
+export function placeLine(node, x, y, length) {
+  node.setAttribute("x2", length.toFixed(2));
+  move(node, x, y);
+}
+
 /** A rectangle from one probability to another. */
 export function placeBar(node, x, width, from, to, plot, scale) {
   place(node, { x, width: Math.max(0, width), y: plot.base - to * scale, height: Math.max(0, (to - from) * scale) });

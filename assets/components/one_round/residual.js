@@ -2,7 +2,7 @@
 
 import { move, place, s, say, show } from "../lib/dom.js";
 import { number, readUniform } from "../lib/numbers.js";
-import { SLOTS, nameSlot, namesOf, makePanel, placePanel, placeBar, writeValue } from "./panel.js";
+import { SLOTS, nameSlot, namesOf, makePanel, placePanel, placeBar, placeLine, writeValue } from "./panel.js";
 import { plotIn, slot } from "./layout.js";
 import { makeField } from "./uniform.js";
 
@@ -33,7 +33,7 @@ export function drawLastPanel(panel, plan, probs, bars, frame, from, view) {
   titleLast(panel, frame, bonus, probs !== null && (probs.beta !== null || bonus), view);
   move(panel.sum, plan.last.x + 12, plan.last.y + plan.last.h - 8);
   say(panel.sum, plan.narrow && frame.landed && probs?.beta != null ? `Overlap ${number(probs.beta)} + residual ${number(probs.left ?? 0)}: exactly the target’s p.` : "");
-  place(panel.axis, { transform: `translate(${plot.left}px, ${plot.base}px) scaleX(${plot.width})` });
+  placeLine(panel.axis, plot.left, plot.base, plot.width);
   panel.axis.style.opacity = frame.landed ? 1 : 0;
   drawDrawForm(panel, plan, frame, view);
   const known = frame.landed ? bars.filter((bar) => bar.end > 0) : [];

@@ -5,14 +5,18 @@ import { button, h, say, show } from "../lib/dom.js";
 export function makeHead(view) {
   const headline = h("h2", { class: "headline" });
   const opening = h("p", { class: "opening" });
-  const status = h("p", { class: "status" });
+  const [said, lab] = [h("span", {}), h("span", { class: "lab off" })]; // times and settings are for whoever asks
+  const info = button("i", "times and settings of this round", () => info.setAttribute("aria-expanded", String(!lab.classList.toggle("off"))), "info");
+  info.setAttribute("aria-expanded", "false");
+  info.setAttribute("aria-label", info.title);
+  const status = h("p", { class: "status" }, said, " ", info, " ", lab);
   const busy = h("p", { class: "busy", role: "status" });
   const notices = h("div", { class: "notices over", role: "status" });
   const live = button("Run it now", "run both models on this machine, with a new seed", () => view.ask({ kind: "live" }), "plain live");
   const undo = button("Undo my numbers", "put back every random number that was drawn", () => view.ask({ kind: "undo" }), "plain undo");
   const node = h("header", { class: "roundHead" }, headline, opening, view.tour.card);
   const state = h("div", { class: "state" }, status, busy);
-  return { node, state, headline, opening, status, busy, notices, live, undo };
+  return { node, state, headline, opening, status, said, lab, info, busy, notices, live, undo };
 }
 
 export function drawHead(head, view) {
@@ -21,9 +25,9 @@ export function drawHead(head, view) {
   say(head.headline, data.headline);
   say(head.opening, data.opening ?? "");
   const edits = payload?.edits ?? [];
-  const first = payload ? [`${data.mode} round`, ...edits, ...round.times] : [], settings = payload ? [...(data.alone ? [payload.pair] : []), ...payload.status] : [];
-  say(head.status, [...first, ...(view.narrow ? [] : settings)].join(" · "));
-  head.status.title = [...first, ...settings].join(" · "); // its end is cut where it is long, so that nothing below moves
+  say(head.said, payload ? [`${data.mode} round`, ...edits].join(" · ") : "");
+  say(head.lab, payload ? [...round.times, ...(data.alone ? [payload.pair] : []), ...payload.status].join(" · ") : "");
+  show(head.info, Boolean(payload));
   head.status.classList.toggle("isLive", data.mode === "live");
   show(head.status, !data.busy);
   show(head.busy, Boolean(data.busy));
@@ -138,7 +142,7 @@ export function groupSteps(steps) {
 
 const LETTER = 6.6; // px of a letter of a name
 const APART = 12; // px between two names
-const NAMINGS = [(name) => name, (name) => name.replace("draft tokens", "draft"), (name) => name.replace("draft tokens", "draft").replace(/^check (?!1$)/, "")]; // from whole names to numbers alone
+const NAMINGS = [(name) => name, (name) => name.replace("draft tokens", "draft").replace("last token", "last")];
 
 /** The longest names that have room beside each other. */
 function nameParts(bar, width) {

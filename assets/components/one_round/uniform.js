@@ -2,7 +2,7 @@
 
 import { h, move, place, s, say, show } from "../lib/dom.js";
 import { uniformText, number, readUniform, typedUniform } from "../lib/numbers.js";
-import { makePanel, placePanel } from "./panel.js";
+import { makePanel, placeLine, placePanel } from "./panel.js";
 import { planRuler } from "./layout.js";
 
 export function makeUniform(view) {
@@ -136,7 +136,7 @@ function drawRuler(uniform, ruler, chip, plan) {
   place(uniform.accepted, { x: ruler.left, y: edge, width: ruler.wide, height: ruler.base - edge });
   place(uniform.bad, { x: ruler.left, y: ruler.top, width: ruler.wide, height: edge - ruler.top });
   for (const zone of [uniform.accepted, uniform.bad, uniform.edge, uniform.bar, uniform.acceptedText, uniform.rejectedText]) zone.style.opacity = chip ? 1 : 0;
-  place(uniform.edge, { transform: `translate(${ruler.left - 8}px, ${edge}px) scaleX(${ruler.wide + 16})` });
+  placeLine(uniform.edge, ruler.left - 8, edge, ruler.wide + 16);
   move(uniform.one, ruler.left - 14, ruler.top + 5);
   move(uniform.zero, ruler.left - 14, ruler.base + 4);
   const right = ruler.left + ruler.wide + 14;

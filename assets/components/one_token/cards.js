@@ -43,6 +43,12 @@ export function makeFold(name, title, ...inside) {
 export const ROW = 14; // px of a row of names
 const TIGHT = 380; // px of a plot; a narrower one has no numbers at its axis, since each bar has its own
 
+/** A level line of this length. Its ends are coordinates: a line that is stretched by a transform is drawn blurred while something moves. */
+export function placeLine(node, x, y, length) {
+  node.setAttribute("x2", length.toFixed(2));
+  move(node, x, y);
+}
+
 /** Bars stand on ``base``; a probability of ``top`` reaches up to ``head``. */
 export function planPlot(width, height, count, top, letter, names = []) {
   const left = width < TIGHT ? 6 : 30;
@@ -80,7 +86,7 @@ export function drawAxis({ lines }, plot) {
     show(text, value !== undefined && plot.width >= TIGHT);
     if (value === undefined) continue;
     const y = plot.base - value * plot.unit;
-    place(line, { transform: `translate(${plot.left - 4}px, ${y}px) scaleX(${plot.width - plot.left})` });
+    placeLine(line, plot.left - 4, y, plot.width - plot.left);
     move(text, plot.left - 9, y + 4);
     say(text, value === 0 || value === 1 ? String(value) : value.toFixed(plot.top === 0.5 || plot.top === 0.75 ? 2 : 1));
   }

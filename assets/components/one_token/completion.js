@@ -2,13 +2,19 @@
 
 import { button, h, say } from "../lib/dom.js";
 import { fill } from "../lib/fill.js";
-import { number, settled } from "../lib/numbers.js";
+import { number, ofHundred, settled } from "../lib/numbers.js";
 import { findMost } from "../lib/arithmetic.js";
 import { formatAddition, formatWord } from "./cards.js";
 
 /** How the sentence may end. */
 function listEnds(texts) {
-  return { p: texts.completeP, q: texts.completeQ, residual: texts.completeResidual };
+  return { p: texts.completeP, residual: texts.completeResidual, q: texts.completeQ };
+}
+
+/** The question, with the rejected ones of a hundred draft tokens. */
+export function formatQuestion({ texts, sums }) {
+  const rejected = settled(1 - sums.beta);
+  return rejected === 0 ? texts.completeNone : fill(texts.complete, { rejected: ofHundred(rejected) });
 }
 
 export function makeComplete(view) {
@@ -16,30 +22,29 @@ export function makeComplete(view) {
   const exact = h("b");
   const told = h("span");
   const ends = Object.entries(listEnds(texts)).map(([end, words]) => ({ end, node: button(words, words, () => view.endWith(end)) }));
-  const node = h("section", { class: "complete", "aria-label": "a question" },
-    h("p", { class: "stem" }, texts.complete), h("div", { class: "ends" }, ...ends.map((one) => one.node)));
+  const stem = h("p", { class: "stem" });
+  const node = h("section", { class: "complete", "aria-label": "a question" }, stem, h("div", { class: "ends" }, ...ends.map((one) => one.node)));
   const answer = h("p", { class: "told", role: "status" }, exact, " ", told);
-  return { node, answer, exact, told, ends };
+  return { node, answer, stem, exact, told, ends };
 }
 
 /** What was chosen, on the bars of now; before that, what to do. */
 export function drawComplete(parts, view) {
   for (const { end, node } of parts.ends) node.setAttribute("aria-pressed", String(end === view.end));
   const wrong = view.out.some(({ difference }) => settled(Math.abs(difference)) !== 0);
-  const missing = settled(1 - view.sums.beta);
-  const open = missing === 0 ? view.texts.completeNone : fill(view.texts.completeMissing, { missing: number(missing) });
-  say(parts.exact, view.end ? (wrong ? view.texts.completeNot : view.texts.completeExact) : open);
+  say(parts.stem, formatQuestion(view));
+  say(parts.exact, view.end ? (wrong ? view.texts.completeNot : view.texts.completeExact) : view.texts.completeAsk);
   parts.answer.classList.toggle("wrong", Boolean(view.end) && wrong);
   say(parts.told, describeAnswer(view));
 }
 
 function describeAnswer({ sums, out, slots, texts, end }) {
-  if (!end) return settled(1 - sums.beta) === 0 ? "" : texts.completeOpen;
+  if (!end) return texts.completeOpen;
   if (settled(1 - sums.beta) === 0) return end === "residual" ? texts.completeAlways : texts.completeNothing;
   if (end === "residual") {
     const index = findMost(out, ({ replaced }) => replaced);
     const { accepted, replaced, p } = out[index];
-    return fill(texts.completeRight, { word: formatWord(slots[index]), sum: formatAddition(accepted, replaced, p) });
+    return `${fill(texts.completeRight, { word: formatWord(slots[index]), sum: formatAddition(accepted, replaced, p) })} ${fill(texts.completeWhy, { excess: number(settled(1 - sums.beta)) })}`;
   }
   const index = findMost(out, ({ difference }) => Math.abs(difference));
   const { sum, p, difference } = out[index];

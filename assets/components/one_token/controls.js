@@ -13,9 +13,11 @@ export function makeHead(view) {
   presets.append(h("option", { value: "", hidden: "" }, "A recorded text"), h("option", { value: OWN, hidden: "" }, "Your own bars"));
   presets.append(...view.payload.presets.map(({ id, title }) => h("option", { value: id }, title)));
   presets.addEventListener("change", () => view.begin({ preset: presets.value, from: null }));
-  const about = h("p", { class: "status" });
+  const [invented, origin] = [h("span", {}), h("span", {})];
+  const about = h("p", { class: "status" }, invented, " ", origin);
+  const example = h("label", { class: "example" }, h("span", {}, "Example"), presets);
   const words = h("div", { class: "words" }, h("h2", { class: "headline" }, view.texts.question), h("p", { class: "lead" }, ...withFormulas(view.texts.lead)));
-  return { node: h("header", {}, words), from: h("div", { class: "from" }, undo, h("label", { class: "example" }, "Example ", presets)), presets, undo, about };
+  return { node: h("header", {}, words), from: h("div", { class: "from" }, undo, example), example, presets, undo, about, invented, origin };
 }
 
 export function drawHead(head, view) {
@@ -24,9 +26,10 @@ export function drawHead(head, view) {
   head.undo.classList.toggle("later", !p); // its room is kept: nothing moves when a bar is taken
   const place = view.position();
   const origin = place ? `After “${place.before}” the draft model suggested ${place.draft}: draft token ${place.id} of the run.` : view.preset().about;
-  const invented = place ? "" : `${view.texts.invented} `;
-  say(head.about, p ? `Your own distributions, dragged from: ${place ? `draft token ${place.id} of the run` : view.preset().title.toLowerCase()}.${place ? ` ${view.texts.lumped}` : ""}` : invented + origin);
-  if (place && !p && !view.payload.shared) say(head.about, `${origin} ${view.texts.unlinked}`);
+  say(head.invented, place || p ? "" : view.texts.invented);
+  head.origin.className = place || p ? "" : "wide";
+  say(head.origin, p ? `Your own distributions, dragged from: ${place ? `draft token ${place.id} of the run` : view.preset().title.toLowerCase()}.${place ? ` ${view.texts.lumped}` : ""}` : origin);
+  if (place && !p && !view.payload.shared) say(head.origin, `${origin} ${view.texts.unlinked}`);
 }
 
 export function makeMore(view) {
@@ -37,9 +40,9 @@ export function makeMore(view) {
   const count = h("select", { "aria-label": "number of tokens" }, ...[5, 6, 7, 8].map((n) => h("option", { value: String(n) }, String(n))));
   count.addEventListener("change", () => view.resizeTo(Number(count.value)));
   const fields = h("div", { class: "fields" }, h("label", {}, h("span", {}, source), places), h("label", {}, h("span", {}, "Tokens"), count));
-  const { node, foot } = makeFold("more", "A real text, more tokens", fields);
+  const { node, foot } = makeFold("more", "Examples: a real text, more tokens", fields);
   say(foot, "Keys on a bar: ↑ ↓ move it by 0.01, with Shift by 0.001, Page Up and Page Down by 0.1, Home and End to 0 and 1; Esc undoes a drag. The address of this page holds the bars: copy it to share.");
-  return { node, places, count };
+  return { node, fields, places, count };
 }
 
 export function drawMore(more, view) {

@@ -6,7 +6,7 @@ import { listenToKeys } from "../lib/keys.js";
 import { mounted } from "../lib/mount.js";
 import { GRID, computeAccount, roundToGrid, computeOutcomes, replaceEntry } from "../lib/arithmetic.js";
 import { drawBars, makeBars } from "./bars.js";
-import { drawComplete, makeComplete } from "./completion.js";
+import { drawComplete, formatQuestion, makeComplete } from "./completion.js";
 import { formatBars, drawHead, drawMore, makeHead, makeMore } from "./controls.js";
 import { drawMaths, makeMaths } from "./formulas.js";
 import { drawDraftToken, drawOut, makeDraftToken, makeOut } from "./outcomes.js";
@@ -42,7 +42,7 @@ class TokenView {
     const forth = () => this.walk(1), back = () => this.walk(-1);
     this.forgetKeys = listenToKeys({ PageDown: forth, ArrowRight: forth, " ": forth, PageUp: back, ArrowLeft: back }, { ready: () => Boolean(this.room) });
     this.node = h("section", { class: "stage token", "aria-label": "one token: two distributions and what comes out" },
-      this.notices, this.head.node, this.panels, this.aloud, h("div", { class: "folds" }, this.more.node, this.maths.node, this.sumsCard.node, this.rules.node));
+      this.notices, this.head.node, this.panels, this.aloud, h("div", { class: "folds" }, this.maths.node, this.sumsCard.node, this.more.node, this.rules.node));
   }
 
   /** What a clicker walks through while the page is presented: the answers on the first distributions, then the other presets with the right one. */
@@ -65,7 +65,7 @@ class TokenView {
     return {
       place: at < 0 || this.state.p || this.state.from ? "Your own bars" : `${at + 1} of ${scenes.length}`,
       now: this.sentence.textContent,
-      ask: this.end ? this.preset().about : this.texts.complete,
+      ask: this.end ? this.preset().about : formatQuestion(this),
       next: scenes[at + 1] ? this.payload.presets.find(({ id }) => id === scenes[at + 1].preset).title : "",
     };
   }
@@ -183,10 +183,11 @@ class TokenView {
     if (!width) return;
     this.narrow = width < NARROW;
     this.node.classList.toggle("narrow", this.narrow);
+    (this.narrow ? this.more.fields : this.head.from).append(this.head.example); // a phone's first screen has room for the question
     this.node.classList.toggle("grand", width >= 1400 && window.innerHeight >= 900);
     const grand = this.node.classList.contains("grand");
     this.letter = LETTER * (this.narrow ? 11 : grand ? 14.5 : 13); // as one_token.css and components.css write a number over a bar
-    const usual = this.narrow ? 132 : grand ? 320 : 208;
+    const usual = this.narrow ? 112 : grand ? 320 : 216;
     this.lane = this.narrow ? width - 32 : (width - 32 - 308) * 0.59;
     this.planAt(usual, width);
     if (this.room) this.planAt(this.highIn(this.room.height), width);

@@ -6,7 +6,7 @@ import { makeHatches } from "../lib/hatches.js";
 import { number, percent, settled } from "../lib/numbers.js";
 import { findMost } from "../lib/arithmetic.js";
 import { MOST } from "./bars.js";
-import { ROW, drawAxis, fitNumber, makeAxis, makeCard, listNames, writeName, planPlot, placeRect, formatWord } from "./cards.js";
+import { ROW, drawAxis, fitNumber, makeAxis, makeCard, listNames, writeName, planPlot, placeLine, placeRect, formatWord } from "./cards.js";
 
 const HIGH = 58; // px of the ruler with its words
 
@@ -73,7 +73,7 @@ export function drawOut(card, view, width, height, top) {
   const kind = end === "residual" ? "left" : end; // a token drawn again has the color of what it was drawn from
   setSize(card.svg, width, height + ROW + 2); // one more below the names, for what is missing
   drawAxis(card.axis, plot);
-  for (const [i, stack] of card.stacks.entries()) drawStack(stack, slots[i], out[i], i, plot, kind);
+  for (const [i, stack] of card.stacks.entries()) drawStack(stack, slots[i], out[i], i, plot, kind, !end);
   const told = slots.map((slot, i) => `${formatWord(slot)} ${number(out[i].accepted)} accepted${end ? ` and ${number(out[i].replaced)} replaced make ${number(out[i].sum)}` : ""}, p is ${number(slot.p)}`);
   card.svg.setAttribute("aria-label", `${texts.out}: ${told.join("; ")}`);
   card.added.classList.toggle("later", !end);
@@ -89,7 +89,8 @@ function writeGap(difference, { step, letter }) {
   return letter * words.length <= step ? words : `${difference < 0 ? "gap" : "over"} ${size}`;
 }
 
-function drawStack(stack, slot, row, i, plot, kind) {
+/** ``asked``: nobody has answered yet, so no number says what is missing. */
+function drawStack(stack, slot, row, i, plot, kind, asked) {
   show(stack.node, Boolean(slot));
   if (!slot) return;
   const wide = plot.wide * 0.72;
@@ -98,12 +99,11 @@ function drawStack(stack, slot, row, i, plot, kind) {
   placeRect(stack.accepted, x, wide, 0, row.accepted, plot);
   placeRect(stack.added, x, wide, row.accepted, row.sum, plot);
   stack.added.setAttribute("class", `part added ${kind}`);
-  place(stack.mark, { transform: `translate(${x - 5}px, ${plot.base - slot.p * plot.unit}px) scaleX(${wide + 10})` });
+  placeLine(stack.mark, x - 5, plot.base - slot.p * plot.unit, wide + 10);
   const open = slot.p - row.sum > room;
-  const gap = writeGap(row.sum - slot.p, plot);
-  const high = plot.base - slot.p * plot.unit - (open ? 8 : 24); // both numbers above the mark where there is no room below it
-  say(stack.wanted, gap && row.sum < slot.p && high > 12 ? fitNumber(slot.p, plot.step - 4, plot.letter) : "");
-  move(stack.wanted, plot.middle(i), high);
+  const gap = asked ? "" : writeGap(row.sum - slot.p, plot);
+  say(stack.wanted, open ? fitNumber(slot.p, plot.step - 4, plot.letter) : ""); // one number at a mark, never two on each other
+  move(stack.wanted, plot.middle(i), plot.base - slot.p * plot.unit - 8);
   move(stack.value, plot.middle(i), plot.base - (open ? row.sum : Math.max(row.sum, slot.p)) * plot.unit - 8);
   say(stack.value, fitNumber(row.sum, plot.step - 4, plot.letter));
   writeName(stack.name, slot, i, plot);

@@ -27,8 +27,7 @@ export function describeHundred({ sums, out, slots, texts, end }) {
   if (!end) return counts;
   const become = describeReplaced(out.map(({ replaced }) => replaced), Math.round(100 * rejected), slots, end === "residual" ? texts.twinBecome : texts.twinRedrawn, end);
   const wrong = out.some(({ difference }) => settled(Math.abs(difference)) !== 0);
-  const why = wrong ? texts.twinWrong : end === "residual" ? fill(texts.twinRight, { excess: number(rejected) }) : "";
-  return [counts, become, why].filter(Boolean).join(" ");
+  return [counts, become, wrong ? texts.twinWrong : ""].filter(Boolean).join(" ");
 }
 
 /** The rejected ones of a hundred shared out among the tokens; nothing where they are fewer than one. */

@@ -18,7 +18,8 @@ export class Divergences {
     this.sentence = h("p", { class: "sentence", "aria-live": "polite" });
     const head = h("p", { class: "divergenceHead", id: "divergence-head" }, h("span", {}, "where the target wrote"), h("span", {}, "rejection probability"));
     this.list.setAttribute("aria-describedby", "divergence-head");
-    this.node = h("section", { class: "stage divergences" }, h("div", {}, head, this.list, this.sentence), h("figure", { class: "divergenceCard" }, this.title, this.key, this.bars));
+    this.card = h("figure", { class: "divergenceCard" }, this.title, this.sentence, this.key, this.bars);
+    this.node = h("section", { class: "stage divergences" }, h("div", {}, head, this.list), this.card);
     this.onDivergence = ({ detail }) => this.choose(this.payload?.divergences.findIndex(({ place }) => place === detail), true);
     window.addEventListener(DIVERGENCE, this.onDivergence);
   }
@@ -49,7 +50,8 @@ export class Divergences {
     if (n === undefined || n < 0) return;
     this.at = n;
     this.draw();
-    if (scroll) this.node.scrollIntoView({ block: "nearest", behavior: calm() ? "auto" : "smooth" });
+    const shown = scroll ? this.node : this.node.classList.contains("narrow") ? this.card : null; // on a phone the card stands below the list
+    shown?.scrollIntoView({ block: "nearest", behavior: calm() ? "auto" : "smooth" });
   }
 
   walk(event, n) {

@@ -7,7 +7,7 @@ import { seconds } from "../lib/numbers.js";
 import { countTokens, makeTokenLegend } from "../lib/tokens.js";
 import { Divergences } from "./divergences.js";
 import { drawLane, fillLane, makeLane, measureLane, tell } from "./lane.js";
-import { NARROW, drawNow, drawTracks, makeTracks } from "./tracks.js";
+import { NARROW, countDropped, drawNow, drawTracks, makeTracks } from "./tracks.js";
 
 class Lanes {
   constructor() {
@@ -16,14 +16,16 @@ class Lanes {
     this.lanes = ["target", "speculative"].map(makeLane);
     this.legend = makeTokenLegend([]);
     this.answer = makeAnswer();
-    this.button = button("", "", () => (this.playing ? this.pause() : this.play()));
+    this.button = button("", "", () => (this.playing ? this.pause() : this.play()), "primary");
+    this.dropped = h("b", { class: "n" });
+    this.reads = h("span", { class: "drafted" });
     this.range = h("input", { type: "range", min: "0", max: "1000", step: "1", "aria-label": "moment of both clocks" });
     this.range.addEventListener("input", () => this.stand(Number(this.range.value) / 1000));
     this.slow = h("span", { class: "slow" });
     this.transport = h("div", { class: "replay" }, this.button, this.range, this.slow);
     this.whole = h("button", { type: "button", class: "quiet openTexts" }); // of a phone
     this.whole.addEventListener("click", () => this.open(!this.isOpen));
-    this.tracks.node.prepend(h("div", { class: "reads" }, h("p", {}, "A column is one pass of the target, a box one token:"), this.legend.node));
+    this.tracks.node.prepend(h("div", { class: "reads" }, h("p", {}, "Column: one target pass; box: one token."), this.legend.node, h("p", { class: "unkept" }, h("i", {}), this.reads, "not kept ", this.dropped)));
     this.node = h("section", { class: "stage whole", "aria-label": "One text, decoded both ways" },
       this.tracks.node, this.transport, this.answer.node, h("div", { class: "pair" }, ...this.lanes.map(({ node }) => node)), this.whole);
     const forth = () => this.step(1), back = () => this.step(-1), turn = () => (this.playing ? this.pause() : this.play());
@@ -41,6 +43,7 @@ class Lanes {
     this.legend.node.replaceWith(legend.node);
     this.legend = legend;
     show(this.transport, payload.done && payload.end > 0 && !busy); // the progress of a run stands in its place
+    say(this.reads, `drafted (${payload.drafted} a round), `);
     fillAnswer(this.answer, payload);
     this.resize();
     if (opens) this.play();
@@ -122,7 +125,7 @@ class Lanes {
     this.node.classList.toggle("narrow", width < NARROW);
     for (const lane of this.lanes) lane.narrow = width < NARROW;
     this.tracks.width = this.tracks.node.clientWidth;
-    drawTracks(this.tracks, this.payload, this.now);
+    drawTracks(this.tracks, this.payload);
     for (const lane of this.lanes) measureLane(lane);
     this.draw();
   }
@@ -137,7 +140,8 @@ class Lanes {
   draw() {
     const { now, payload } = this;
     for (const lane of this.lanes) drawLane(lane, now, payload.done);
-    drawNow(this.tracks, payload, now);
+    drawNow(this.tracks, now);
+    say(this.dropped, String(countDropped(payload.lanes[1].rounds.filter(({ at }) => now === null || at <= now + 1e-9))));
     this.node.classList.toggle("running", now !== null || !payload.done);
     say(this.whole, this.isOpen ? "Show fewer lines" : "Show both texts in full");
     const [alone, drafted] = this.lanes;

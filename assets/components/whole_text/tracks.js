@@ -1,33 +1,29 @@
-// Two lanes of real time: a column for each round, at the moment when it ended, as tall as the tokens that it gave.
+// Two lanes of real time: a column for each round, at the moment when it ended, as tall as the tokens that it gave; below it the draft tokens that were not kept.
 
 import { h, s, setSize } from "../lib/dom.js";
 import { seconds } from "../lib/numbers.js";
 
 export const NARROW = 640; // px: below it the page is a phone's
-const HEIGHT = 88; // of a track with the tallest column
-const HEIGHT_NARROW = 70;
+const HEIGHT = 76; // of a track with the tallest column
+const HEIGHT_NARROW = 58;
 export const LEFT = 176; // its name stands before it
 const NAME = 200; // on a phone: where a time at the end of its run is behind the name
 const LEAST = 26; // of any track: its name stands there
 const ROUND = 9; // width of a column, less where they stand close
-const PITCH = 7; // from pass to pass in a replay on a phone, whose picture is a window that follows the race
-const AHEAD = 0.25; // of that window lies behind the moment of now
+const DROPPED = 0.5; // of the height of a token: how tall one is that was not kept
 
 export function makeTracks() {
   const svg = s("svg", { class: "tracks", role: "img" });
   const now = s("path", { class: "now" });
-  return { node: h("figure", { class: "time" }, svg), svg, now, moving: s("g", { class: "moving" }), width: 0 };
+  return { node: h("figure", { class: "time" }, svg), svg, now, width: 0 };
 }
 
-/** now: seconds of a replay; null: both ways in full. */
-export function drawTracks(tracks, payload, now) {
+export function drawTracks(tracks, payload) {
   const { width } = tracks;
   const narrow = width < NARROW;
   const height = narrow ? HEIGHT_NARROW : HEIGHT;
   const left = narrow ? 0 : LEFT;
-  const longest = Math.max(1, ...payload.lanes.map(({ rounds, seconds: took }) => (rounds.length * payload.end) / (took || 1)));
-  tracks.follows = narrow && now !== null;
-  const right = tracks.follows ? Math.max(width, PITCH * longest) : width - (narrow ? 4 : 96); // the time at the end of a run stands beside it
+  const right = width - (narrow ? 4 : 96); // the time at the end of a run stands beside it
   const x = (at) => left + ((right - left) * at) / (payload.end || 1);
   const most = Math.max(1, ...payload.lanes.flatMap(({ rounds }) => rounds.map(({ count }) => count)));
   const unit = (height - 16) / most;
@@ -38,7 +34,8 @@ export function drawTracks(tracks, payload, now) {
   const parts = payload.lanes.flatMap((lane) => {
     const tall = Math.max(narrow ? 14 : LEAST, height - unit * (most - Math.max(1, ...lane.rounds.map(({ count }) => count))));
     foot += tall + (narrow ? 22 : 0);
-    const base = foot - 6;
+    const base = foot - 6, small = DROPPED * unit, below = 2 + small * Math.max(0, ...lane.rounds.map(({ dropped }) => dropped));
+    foot += below;
     tracks.spans.push([base - tall + (narrow ? 4 : 6), foot]); // not over a name
     const y = narrow ? base - tall : base - 6;
     names.push(s("text", { class: "trackName", x: 0, y }, lane.title));
@@ -46,23 +43,27 @@ export function drawTracks(tracks, payload, now) {
     const floor = s("line", { class: "floor", x1: left, x2: right, y1: base, y2: base });
     const run = s("rect", { class: `run ${lane.key}`, x: left, y: base - 1.5, height: 3 });
     tracks.runs.push({ run, took: lane.seconds, left });
-    const columns = lane.rounds.map(({ at, count }, i) => {
+    const columns = lane.rounds.map(({ at, count, dropped }, i) => {
       const made = lane.tokens.filter(({ round }) => round === i);
       return s("g", { class: "column", "data-round": i, "data-lane": lane.key, "data-at": at }, ...made.map((one, k) =>
-        s("rect", { class: `slice ${one.is}`, x: x(at) - wide / 2, y: base - (k + 1) * unit, width: wide, height: Math.max(1.2, unit - 1) })));
+        s("rect", { class: `slice ${one.is}`, x: x(at) - wide / 2, y: base - (k + 1) * unit, width: wide, height: Math.max(1.2, unit - 1) })), ...Array.from({ length: dropped }, (_, k) =>
+        s("rect", { class: "slice dropped", x: x(at) - wide / 2, y: base + 3 + k * small, width: wide, height: Math.max(1.2, small - 1) })));
     });
     const at = narrow ? { x: Math.max(x(lane.seconds), NAME), y, class: "took end" } : { x: x(lane.seconds) + 10, y: base - 4, class: "took" };
     const took = s("text", { ...at, "data-at": lane.seconds }, seconds(lane.seconds));
-    return [floor, run, ...columns, ...(tracks.follows ? [] : [took])];
+    return [floor, run, ...columns, took];
   });
   parts.push(...listTicks(payload.end).map((at) => s("text", { class: at === 0 && narrow ? "tick first" : "tick", x: x(at), y: foot + 14 }, `${Number(at.toPrecision(3))} s`)));
   tracks.x = x;
-  tracks.right = right;
-  tracks.moving.replaceChildren(...parts, tracks.now);
-  tracks.svg.replaceChildren(tracks.moving, ...names);
+  tracks.svg.replaceChildren(...parts, tracks.now, ...names);
   setSize(tracks.svg, width, foot + 20);
-  const said = payload.lanes.map(({ title, rounds, tokens, seconds: took }) => `${title}: ${tokens.length} tokens in ${rounds.length} rounds, ${seconds(took)}`);
+  const said = payload.lanes.map(({ title, rounds, tokens, seconds: took }) => `${title}: ${tokens.length} tokens in ${rounds.length} rounds, ${countDropped(rounds)} draft tokens not kept, ${seconds(took)}`);
   tracks.svg.setAttribute("aria-label", `Time of both ways, with a column for each round. ${said.join("; ")}.`);
+}
+
+/** Draft tokens of these rounds that were not kept: rejected, or behind a rejected one. */
+export function countDropped(rounds) {
+  return rounds.reduce((sum, { dropped }) => sum + dropped, 0);
 }
 
 /** Round numbers of seconds, three to six of them. */
@@ -73,11 +74,8 @@ export function listTicks(end) {
   return Array.from({ length: Math.floor(end / step + 1e-9) + 1 }, (_, n) => n * step);
 }
 
-export function drawNow(tracks, payload, now) {
-  if (tracks.follows !== (now !== null && tracks.width < NARROW)) drawTracks(tracks, payload, now);
+export function drawNow(tracks, now) {
   for (const { run, took, left } of tracks.runs) run.setAttribute("width", Math.max(0, tracks.x(Math.min(now ?? took, took)) - left).toFixed(1));
-  const behind = tracks.follows ? Math.max(0, Math.min(tracks.right - tracks.width, tracks.x(now) - (1 - AHEAD) * tracks.width)) : 0;
-  tracks.moving.style.transform = `translateX(${(-behind).toFixed(1)}px)`;
   tracks.now.style.display = now === null ? "none" : "";
   for (const node of tracks.svg.querySelectorAll("[data-at]")) node.classList.toggle("later", now !== null && Number(node.dataset.at) > now + 1e-9);
   if (now === null) return;

@@ -14,7 +14,9 @@ from specviz.glyphs import decode_whole, name_token, read_piece
 from specviz.models.pairs.names import parse_pair_name
 from specviz.records import load_toml
 from specviz.settings import CUT_FIELDS
+from specviz.speed.records.cost_model import load_cost_models
 from specviz.trace import Decision, Distribution, Round, Trace
+from specviz.web.common.cost_choice import SERVER
 
 TEXTS = load_toml("texts/one_round")
 ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
@@ -93,9 +95,10 @@ class _RoundNarrator:
         yield RoundStep("pass", None, self.describe_pass(), "pass")
         chosen = list_checked(self.round)
         explained = next((i for i in chosen if _is_product_visible(self.round.proposals[i])), None)  # once a round is enough
-        for place, i in enumerate(chosen):
-            yield RoundStep("look", i, self.describe_check(self.round.proposals[i], i == explained), f"check {i + 1}")
-            yield RoundStep("uniform", i, self.describe_uniform(self.round.proposals[i], place == 0))
+        for n, i in enumerate(chosen):
+            label = "" if n else "checks"  # how many there are would tell the end
+            yield RoundStep("look", i, self.describe_check(self.round.proposals[i], i == explained), label)
+            yield RoundStep("uniform", i, self.describe_uniform(self.round.proposals[i], n == 0) + self.describe_unchecked(i))
         yield from self.list_ending_steps()
         yield RoundStep("tally", None, self.describe_tally(), "result")
 
@@ -127,12 +130,8 @@ class _RoundNarrator:
     def describe_pass(self) -> str:
         if self.drafted == 0:
             return "Nothing was drafted: the target model reads the text in one pass and chooses the next token alone."
-        where, last = ("the draft token", "it") if self.drafted == 1 else ("each draft token", "the last")
-        then = "it" if self.drafted == 1 else "the tokens in order, up to the first rejection"
-        return (
-            f"One target pass gives the target’s probabilities for {where} and for the token after {last}, in far less time than a pass for each. "
-            f"The rule then checks {then}."
-        )
+        where, last = ("the draft token", "it") if self.drafted == 1 else (f"all {self.drafted} draft tokens", "them")
+        return f"One target pass gives the target’s probabilities for {where} and for the token after {last}. {describe_pass_cost(self.drafted + 1)}"
 
     def describe_check(self, decision: Decision, reason: bool) -> str:
         """``reason``: whether it explains why p/q is the right probability."""
@@ -161,17 +160,27 @@ class _RoundNarrator:
             return f"{drawn}, below {threshold}: {word} is accepted."
         return f"{drawn}, not below {threshold}: {word} is rejected."
 
+    def describe_unchecked(self, i: int) -> str:
+        """What becomes of the draft tokens behind the rejected one; empty after any other check."""
+        unchecked = sum(decision.accepted is None for decision in self.round.proposals)
+        if not unchecked or i != find_replaced(self.round):
+            return ""
+        what, are, was = ("draft token", "is", "it was") if unchecked == 1 else (f"{unchecked} draft tokens", "are", "they were")
+        return (
+            f" The {what} after it {are} not checked: {was} suggested to follow {self.name_token(self.round.proposals[i].token)}."
+        )
+
     def list_ending_steps(self) -> Iterator[RoundStep]:
         kind, rejected = self.round.ending.kind, find_replaced(self.round)
         if kind == "residual":
             assert rejected is not None, "a replacement follows a rejection"
             probs = self.round.distributions[rejected] if self.round.distributions else None
             if probs is not None and probs.residual is not None:
-                yield RoundStep("lift", rejected, self.describe_overlap(probs), "replacement")
+                yield RoundStep("lift", rejected, self.describe_overlap(probs), "last token")
                 yield RoundStep("residual", rejected, self.describe_residual(probs))
-            yield RoundStep("draw", rejected, self.describe_replacement(rejected), "" if probs else "replacement")
+            yield RoundStep("draw", rejected, self.describe_replacement(rejected), "" if probs else "last token")
         elif kind == "bonus":
-            yield RoundStep("bonus", None, self.describe_bonus(), "bonus" if self.drafted else "draw")
+            yield RoundStep("bonus", None, self.describe_bonus(), "last token" if self.drafted else "draw")
         else:
             yield RoundStep("stop", None, self.describe_stop(), "end")
 
@@ -193,16 +202,9 @@ class _RoundNarrator:
 
     def describe_replacement(self, rejected: int) -> str:
         ending, bad = self.round.ending, self.round.proposals[rejected]
-        unchecked = sum(decision.accepted is None for decision in self.round.proposals)
-        what, are, was = ("draft token", "is", "it was") if unchecked == 1 else (f"{unchecked} draft tokens", "are", "they were")
-        behind = (
-            f" The {what} after it {are} not checked: {was} suggested to follow {self.name_token(bad.token)}."
-            if unchecked
-            else ""
-        )
         assert ending.u is not None, "the replacement was drawn"
         draw = f"One draw from the residual, with random number {format_probability(ending.u)}, gives {self.name_token(ending.token)}"
-        return f"{draw}: it replaces {self.name_token(bad.token)}.{behind}"
+        return f"{draw}: it replaces {self.name_token(bad.token)}."
 
     def describe_bonus(self) -> str:
         ending = self.round.ending
@@ -238,6 +240,16 @@ class _RoundNarrator:
             if count > 1
             else f"{sentence} Nothing was gained here, and drafting took time."
         )
+
+
+def describe_pass_cost(tokens: int) -> str:
+    """What a pass over several tokens takes on a server's GPU, with its number where it is on record."""
+    model = load_cost_models().get(SERVER)
+    if model is None:
+        return f"It takes far less time than {tokens} passes."
+    _, size = model.title.rsplit(" of ", 1)
+    machine = model.title.split(",")[0]
+    return f"It takes only {model.compute_pass(tokens) / model.passes[1]:.2f} times as long as a pass over one token ({size} model on an {machine})."
 
 
 # Around the steps -------------------------------------------------------------------------------------------------------------
@@ -313,7 +325,7 @@ def count_tokens(trace: Trace, index: int) -> dict[str, str]:
 
 
 def name_place(trace: Trace, index: int | None, drafted: int | None) -> str:
-    """The place in the text that a distribution is of: of draft token ``index``, where one was drafted, else of the next token."""
+    """The position in the text that a distribution is of: of draft token ``index``, where one was drafted, else of the next token."""
     if drafted is None:
         return "the token after the draft" if index else "the next token"
     token = name_token(read_piece(trace.pieces, drafted), drafted)

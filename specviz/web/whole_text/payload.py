@@ -50,7 +50,8 @@ def build_lanes_payload(passage: Passage, done: bool = True, app: str | None = H
         app: Address of the app, whose page One round opens a round; None: no round can be opened.
 
     Returns:
-        ``lanes``: per way its tokens, each with glyphs, origin (``is``), round and time, and its rounds; ``makes``: the character of this
+        ``lanes``: per way its tokens, each with glyphs, origin (``is``), round and time, and its rounds, each with its ``count`` of tokens and the
+        draft tokens that were not kept (``dropped``); ``drafted``: draft tokens of a round; ``makes``: the character of this
         token's bytes together with those of the tokens from number ``since`` on; ``hint``: what a click on its tokens does, empty for nothing.
         ``ask``: a question for an audience. ``answer``: speed and passes in words; ``speed``: address of *How fast?*, where there is one. ``end``: seconds at the right end of both tracks. ``pace``: how
         many times slower than the decoding a replay runs.
@@ -63,6 +64,7 @@ def build_lanes_payload(passage: Passage, done: bool = True, app: str | None = H
         "lanes": [_build_lane(passage, key, app) for key in LANES],
         "origins": words.SAID,
         "legend": _build_legend(passage),
+        "drafted": passage.settings.gamma,
         "answer": words.build_answer(passage),
         "speed": None if app is None else f"{app}speed",
         "ask": PAGES["whole_text"].ask,
@@ -86,7 +88,10 @@ def _build_lane(passage: Passage, key: str, app: str | None) -> dict[str, Any]:
         _build_token(pieces, token) | {"divergence": n in divergences, **made.get(n, {"makes": ""})}
         for n, token in enumerate(lane.tokens)
     ]
-    rounds = [{"at": at, "count": len(round_.committed)} for at, round_ in zip(lane.clock, lane.trace.rounds, strict=True)]
+    rounds = [
+        {"at": at, "count": len(round_.committed), "dropped": len(round_.proposals) - len(round_.accepted_path)}
+        for at, round_ in zip(lane.clock, lane.trace.rounds, strict=True)
+    ]
     hint = words.HINTS[TARGET_ONLY] if divergences else ""
     if key == SPECULATIVE and app is not None:
         hint = words.HINTS[SPECULATIVE]
@@ -170,7 +175,7 @@ def _is_whole_word(scored_text: ScoredText, place: int) -> bool:
 
 
 def build_divergences_payload(passage: Passage) -> dict[str, Any] | None:
-    """The places where the models differ most, with both distributions; None where nothing was read."""
+    """The places where the models differ most, in the order of the text, with both distributions; None where nothing was read."""
     read = passage.read
     if read is None or not read.divergences:
         return None
@@ -179,7 +184,7 @@ def build_divergences_payload(passage: Passage) -> dict[str, Any] | None:
     raws = [read_piece(read.pieces, token) for token in read.tokens]
     rows = [
         _build_divergence(read, place) | _split_around(before + b"".join(raws[:place]), raws[place], b"".join(raws[place + 1 :]))
-        for place in list_divergent_words(read)
+        for place in sorted(list_divergent_words(read))
     ]
     return {"id": f"{passage.settings.to_query()}", "divergences": rows}
 

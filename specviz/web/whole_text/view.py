@@ -36,7 +36,7 @@ def show_page() -> None:
     with fields:
         request, problems, place = show_fields(state)
     state.choose(request)
-    button: dict[str, Any] = {"type": "primary", "width": "stretch", "disabled": bool(problems)}
+    button: dict[str, Any] = {"width": "stretch", "disabled": bool(problems), "help": words.TEXTS["live"]}
     session.show_work_button(place, state, "Write it live", "whole_text-write", work.write_passage, request, **button)
     with fields:
         show_notes(problems, "whole_text-notes-fields")
@@ -78,21 +78,20 @@ def show_reading(state: WholeTextState, one: Passage | None) -> None:
 
 
 def show_fields(state: WholeTextState) -> tuple[PassageRequest, list[str], Any]:
-    """Prompt and length in sight, sampling and seed folded: what they ask for, sentences where one cannot be used, the button's place."""
+    """The prompt in sight, length, sampling and seed folded: what they ask for, sentences where one cannot be used, the button's place."""
     request = state.question
     form = Form("whole_text", state.turn, fill_fields(request.settings))
-    text, size, go = st.columns([6, 2.1, 2.1], vertical_alignment="center")
+    text, go = st.columns([6, 1.4], vertical_alignment="center")
     form.show_prompt(text, hint=words.TEXTS["empty"])
-    length = size.segmented_control(
-        "Tokens",
-        LENGTHS,
-        default=request.settings.max_new_tokens,
-        required=True,
-        format_func=lambda length: f"{length} tokens" if length == LENGTHS[-1] else str(length),
-        **form.build_key("max_new_tokens"),
-    )
     place = go.container()
     with st.container(key="fold"), st.popover("Settings", width="content"):
+        length = st.segmented_control(
+            "Tokens of each text",
+            LENGTHS,
+            default=request.settings.max_new_tokens,
+            required=True,
+            **form.build_key("max_new_tokens"),
+        )
         form.show_sampling()
         form.show_text(st, "seed", "Seed")
         chat.show_chat_field(state)

@@ -90,7 +90,7 @@ def describe_divergence(scored_text: ScoredText, place: int) -> str:
     token = scored_text.tokens[place]
     return (
         f"The target’s likeliest token is {said[target[1]]} ({format_probability(target[0])}), the draft’s {said[draft[1]]} ({format_probability(draft[0])}). "
-        f"The distributions overlap by {format_probability(scored_text.beta[place])}: the rejection probability is the rest, {1.0 - scored_text.beta[place]:.0%}."
+        f"Over the whole vocabulary, the distributions overlap by {format_probability(scored_text.beta[place])}: the rejection probability is the rest, {1.0 - scored_text.beta[place]:.0%}."
         + (
             ""
             if token == target[1]

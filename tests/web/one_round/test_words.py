@@ -44,10 +44,17 @@ def test_every_motion_has_one_line_that_starts_like_a_sentence_and_ends_with_a_f
                 assert not step.sentence[0].islower()
 
 
+def test_the_pass_says_how_little_longer_several_tokens_take_than_one():
+    """Numbers of the cost model's file: 5 tokens in 5.631 ms, one in 5.156 ms."""
+    said = next(step.sentence for step in build_trace_steps(traces.build_story()) if step.kind == "pass")
+    assert "for all 4 draft tokens and for the token after them" in said
+    assert said.endswith("It takes only 1.09 times as long as a pass over one token (8B model on an H200).")
+
+
 def test_the_uniform_sentence_says_the_numbers_that_were_compared_and_the_verdict():
     sentences = [step.sentence for step in build_trace_steps(traces.build_story())]
     assert "“sat”: the draft gives it 0.62, the target only 0.30, so it is accepted with probability p/q = 0.48." in sentences
-    assert "The random number u is 0.71, not below 0.48: “sat” is rejected." in sentences
+    assert any(one.startswith("The random number u is 0.71, not below 0.48: “sat” is rejected.") for one in sentences)
 
 
 def test_a_threshold_can_be_checked_from_the_two_probabilities_in_its_sentence():
@@ -96,8 +103,11 @@ def test_the_residual_says_why_the_result_is_exact():
 
 
 def test_draft_tokens_after_a_rejection_are_not_checked():
-    sentence = next(step.sentence for step in build_trace_steps(traces.build_story()) if step.kind == "draw")
-    assert sentence.endswith("it replaces “sat”. The draft token after it is not checked: it was suggested to follow “sat”.")
+    said = [step.sentence for step in build_trace_steps(traces.build_story()) if "not checked" in step.sentence]
+    assert said == [
+        "The random number u is 0.71, not below 0.48: “sat” is rejected. "
+        "The draft token after it is not checked: it was suggested to follow “sat”."
+    ]
 
 
 def test_a_round_without_recorded_distributions_is_still_told_to_its_end():
@@ -120,8 +130,14 @@ def test_a_motion_stands_under_the_scrubber_name_of_what_it_shows():
         name = step.label or name
         under[step.kind, step.node] = name
     assert (under["draft", 3], under["pass", None]) == ("draft tokens", "pass")
-    assert [under[kind, node] for node in range(3) for kind in ("look", "uniform")] == [f"check {n}" for n in (1, 1, 2, 2, 3, 3)]
-    assert [under[kind, 2] for kind in ("lift", "residual", "draw")] == ["replacement"] * 3
+    assert {under[kind, node] for node in range(3) for kind in ("look", "uniform")} == {"checks"}
+    assert {under[kind, 2] for kind in ("lift", "residual", "draw")} == {"last token"}
+
+
+def test_no_name_on_the_scrubber_tells_how_the_round_will_end():
+    """A rejection and a bonus have the same names in the same order, however many draft tokens are checked."""
+    rejected, full = ([step.label for step in build_trace_steps(traces.build_story(), n) if step.label] for n in (0, 1))
+    assert rejected == full == ["draft tokens", "pass", "checks", "last token", "result"]
 
 
 def test_why_p_over_q_is_the_right_probability_is_said_once_a_round_with_numbers_that_multiply():

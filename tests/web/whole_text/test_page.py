@@ -19,8 +19,8 @@ from specviz.speed.records.passage import DISTRIBUTIONS, LANES, LENGTHS, Passage
 from specviz.web.common import html, session
 from specviz.web.jobs import cache
 from specviz.web.one_round.state import LINK_ROUNDS
+from specviz.web.whole_text import payload, view, words, work
 from specviz.web.whole_text import state as web
-from specviz.web.whole_text import view, words, work
 from specviz.web.whole_text.state import (
     PassageRequest,
     WholeTextState,
@@ -118,6 +118,18 @@ def test_the_page_opens_with_the_text_of_one_round_and_the_seed_that_pages_share
     assert build_opening_settings(replace(opening, seed=RECORDED_SEED)) == recorded_passage.settings
     assert session.find_base_settings() == replace(opening, seed=RECORDED_SEED), "before anybody chose a run"
     assert build_opening_settings(replace(opening, seed=7)).seed == 7 and recorded_passage.settings.seed == PASSAGE_SEED
+
+
+def test_every_draft_token_is_kept_or_counted_as_dropped_and_the_words_stand_in_the_order_of_the_text(recorded_passage):
+    given = payload.build_lanes_payload(recorded_passage)
+    alone, drafted = given["lanes"]
+    suggested = sum(len(round_.proposals) for round_ in recorded_passage.speculative.trace.rounds)
+    dropped = sum(round_["dropped"] for round_ in drafted["rounds"])
+    assert dropped == suggested - recorded_passage.speculative.counts["accepted"] > 0
+    assert all(round_["dropped"] == 0 for round_ in alone["rounds"])
+    assert given["drafted"] == max(len(round_.proposals) for round_ in recorded_passage.speculative.trace.rounds)
+    places = [one["place"] for one in payload.build_divergences_payload(recorded_passage)["divergences"]]
+    assert places == sorted(places) and len(places) > 1
 
 
 def test_no_recorded_text_has_a_word_that_would_distract_a_class():
