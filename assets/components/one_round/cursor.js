@@ -37,9 +37,9 @@ export function computeStepTime(sentence, speed = 1) {
   return Math.min(LONGEST, Math.max(STEP_TIME, WORD_TIME * sentence.split(/\s+/).length)) / speed;
 }
 
-/** How long a step stays while the page that opens plays a whole round: draft tokens follow each other quickly, every other step has the least time of one. */
+/** How long a step stays while the page that opens plays a whole round: draft tokens follow each other quickly, the pass has twice the least time of a step, every other one has that. */
 export function computeOpeningTime(kind) {
-  return kind === "draft" ? DRAFT_TIME : STEP_TIME;
+  return kind === "draft" ? DRAFT_TIME : kind === "pass" ? 2 * STEP_TIME : STEP_TIME;
 }
 
 const SPEEDS = [0.25, 0.5, 1, 2, 4];

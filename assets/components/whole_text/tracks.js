@@ -5,7 +5,7 @@ import { seconds } from "../lib/numbers.js";
 
 export const NARROW = 640; // px: below it the page is a phone's
 const HEIGHT = 76; // of a track with the tallest column
-const HEIGHT_NARROW = 58;
+const HEIGHT_NARROW = 58, HEIGHT_TALL = 120; // on a phone, and on a large screen
 export const LEFT = 176; // its name stands before it
 const NAME = 200; // on a phone: where a time at the end of its run is behind the name
 const LEAST = 26; // of any track: its name stands there
@@ -21,7 +21,7 @@ export function makeTracks() {
 export function drawTracks(tracks, payload) {
   const { width } = tracks;
   const narrow = width < NARROW;
-  const height = narrow ? HEIGHT_NARROW : HEIGHT;
+  const height = narrow ? HEIGHT_NARROW : width >= 1200 && window.innerHeight >= 900 ? HEIGHT_TALL : HEIGHT;
   const left = narrow ? 0 : LEFT;
   const right = width - (narrow ? 4 : 96); // the time at the end of a run stands beside it
   const x = (at) => left + ((right - left) * at) / (payload.end || 1);

@@ -16,9 +16,9 @@ from specviz.records import load_toml
 from specviz.settings import CUT_FIELDS
 from specviz.speed.records.cost_model import load_cost_models
 from specviz.trace import Decision, Distribution, Round, Trace
-from specviz.web.common.cost_choice import SERVER
 
 TEXTS = load_toml("texts/one_round")
+GPU = "h200-8b"  # name of a cost model
 ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 
 
@@ -244,12 +244,12 @@ class _RoundNarrator:
 
 def describe_pass_cost(tokens: int) -> str:
     """What a pass over several tokens takes on a server's GPU, with its number where it is on record."""
-    model = load_cost_models().get(SERVER)
+    model = load_cost_models().get(GPU)
     if model is None:
         return f"It takes far less time than {tokens} passes."
     _, size = model.title.rsplit(" of ", 1)
     machine = model.title.split(",")[0]
-    return f"It takes only {model.compute_pass(tokens) / model.passes[1]:.2f} times as long as a pass over one token ({size} model on an {machine})."
+    return f"It takes only {model.compute_pass(tokens) / model.passes[1]:.2f} times as long as a pass over one token ({size} model, {machine})."
 
 
 # Around the steps -------------------------------------------------------------------------------------------------------------
