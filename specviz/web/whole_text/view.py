@@ -60,11 +60,12 @@ def show_page() -> None:
 
 
 def show_reading(state: WholeTextState, one: Passage | None) -> None:
-    """In a fold what the numbers and the two texts say; in a line where they come from."""
+    """In a fold what the numbers and the two texts say, and where they come from; that is a line in sight for a text which is not the recorded one that was asked for."""
     if one is None:
         return
     notes = ["Writing. Each clock counts only its own work."]
-    with st.expander("Where the tokens and the time come from", key="whole_text-details"):
+    fold = st.expander("Where the tokens and the time come from", key="whole_text-details")
+    with fold:
         if one.read is None:
             st.caption("Known when both texts are written.")
         else:
@@ -74,7 +75,9 @@ def show_reading(state: WholeTextState, one: Passage | None) -> None:
             )
             notes = [describe_origin(state, one), *words.list_cautions(one)]
             notes += filter(None, (*list_model_notes(one.models), words.describe_short_texts(one)))
-    show_notes(notes, "whole_text-notes-from")
+    as_asked = one.read is not None and not state.has_own_result and state.question.settings == one.settings
+    with fold if as_asked else st.container():
+        show_notes(notes, "whole_text-notes-from")
 
 
 def show_fields(state: WholeTextState) -> tuple[PassageRequest, list[str], Any]:
