@@ -184,6 +184,7 @@ function fillSide(lane, data, end) {
 function clearSide(lane) {
   lane.text.replaceChildren();
   lane.text.classList.remove("under");
+  lane.text.removeAttribute("tabindex");
   lane.passes = 0;
   lane.drafts = [];
   for (const mark of lane.marks) mark.classList.remove("on");
@@ -218,6 +219,7 @@ function drawSide(lane, data, now, texts, plain) {
 function begin(text) {
   text.scrollTop = 0;
   text.classList.replace("over", "under");
+  if (text.scrollHeight > text.clientHeight) text.setAttribute("tabindex", "0"); // keys scroll it
 }
 
 /** A token: its space, which has no color, and its text; at the beginning of a lane without its space. */

@@ -1,6 +1,7 @@
 // The head of the page, the sentence, and the transport: step, back, play, scrub, rounds.
 
 import { button, h, say, show } from "../lib/dom.js";
+import { markTerms } from "../lib/terms.js";
 
 export function makeHead(view) {
   const headline = h("h2", { class: "headline" });
@@ -23,7 +24,10 @@ export function drawHead(head, view) {
   const { payload, data } = view;
   const round = payload ? view.round() : null;
   say(head.headline, data.headline);
-  say(head.opening, data.opening ?? "");
+  if (head.opening.dataset.text !== data.opening) {
+    head.opening.dataset.text = data.opening;
+    head.opening.replaceChildren(...markTerms(data.opening ?? "", data.meanings));
+  }
   const edits = payload?.edits ?? [];
   say(head.said, payload ? [`${data.mode} round`, ...edits].join(" · ") : "");
   say(head.lab, payload ? [...round.times, ...(data.alone ? [payload.pair] : []), ...payload.status].join(" · ") : "");

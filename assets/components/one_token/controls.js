@@ -3,6 +3,7 @@
 import { button, h, say } from "../lib/dom.js";
 import { GRID } from "../lib/arithmetic.js";
 import { withFormulas } from "../lib/math.js";
+import { markTerms } from "../lib/terms.js";
 import { makeFold } from "./cards.js";
 
 const OWN = "own"; // bars that were dragged
@@ -16,7 +17,7 @@ export function makeHead(view) {
   const [invented, origin] = [h("span", {}), h("span", {})];
   const about = h("p", { class: "status" }, invented, " ", origin);
   const example = h("label", { class: "example" }, h("span", {}, "Example"), presets);
-  const words = h("div", { class: "words" }, h("h2", { class: "headline" }, view.texts.question), h("p", { class: "lead" }, ...withFormulas(view.texts.lead)));
+  const words = h("div", { class: "words" }, h("h2", { class: "headline" }, view.texts.question), h("p", { class: "lead" }, ...markTerms(view.texts.lead, view.payload.meanings).flatMap((part) => (typeof part === "string" ? withFormulas(part) : [part]))));
   return { node: h("header", {}, words), from: h("div", { class: "from" }, undo, example), example, presets, undo, about, invented, origin };
 }
 

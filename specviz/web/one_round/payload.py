@@ -9,6 +9,7 @@ import re
 from typing import Any
 
 from specviz.figures.numbers import format_quotient
+from specviz.figures.pages_and_glossary import MARKED_TERMS
 from specviz.glyphs import build_glyphs, decode_whole, find_unfinished, group_characters, is_special, name_token, read_piece
 from specviz.process import BUSY_LOAD
 from specviz.settings import read_uniform, update_names
@@ -73,7 +74,7 @@ def _count_read_tokens(trace: Trace, index: int, at_once: bool) -> tuple[int, in
 def select_texts(rule: str) -> dict[str, Any]:
     """The page's own texts; no tour under a rule whose acceptance probability is not min(1, p/q)."""
     texts = {key: TEXTS[key] for key in ("headline", "opening", "mask", "chain")}
-    return texts | {"tour": TEXTS["tour"] if rule == "token" else []}
+    return texts | {"meanings": MARKED_TERMS, "tour": TEXTS["tour"] if rule == "token" else []}
 
 
 def read_cursor(text: str | None) -> dict[str, int] | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from specviz.figures.pages_and_glossary import MARKED_TERMS
 from specviz.glyphs import build_glyphs, decode_whole, is_special, name_token, read_piece
 from specviz.records import load_toml
 from specviz.trace import Distribution, Round, Trace
@@ -46,7 +47,7 @@ def build_token_payload(trace: Trace | None, shared: bool = True) -> dict[str, A
         for key, one in PRESETS.items()
     ]
     shown = {key: TEXTS[key] for key in ("words", "texts", "rules")}
-    return {"presets": presets, "positions": list_positions(trace), "shared": shared, **shown}
+    return {"presets": presets, "positions": list_positions(trace), "shared": shared, "meanings": MARKED_TERMS, **shown}
 
 
 def list_positions(trace: Trace | None) -> list[dict[str, Any]]:
