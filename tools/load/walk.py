@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from specviz.errors import SpecvizError
+from specviz.figures.pages_and_glossary import PAGES
 from tools.load import findings
 from tools.load.findings import WaitingTimes
 from tools.load.server import LoadServer, start_server
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 TIMEOUT = 180_000  # ms that anything is waited for
-GROUP = {"one_token": "Learn", "whole_text": "Learn", "exactness": "Check", "mistakes": "Check", "serving_limits": "Check",
-         "speed": "Apply", "drafting_methods": "Apply", "classroom": "Apply"}  # fmt: skip
 KEY_SCRIPT = """(key) => new Promise((done) => {
     const began = performance.now(), channel = new MessageChannel();
     channel.port1.onmessage = () => done(performance.now() - began);
@@ -164,11 +163,11 @@ def time_page_changes(walk: Walk, page: Page, address: str, times: int) -> None:
     """From the click in the navigation until all of the other page stands and no script runs."""
     page.goto(f"{address}/one_round")
     page.locator(DRAWN).wait_for()
-    names = list(GROUP)
+    names = [path for path in PAGES if path != "one_round"]
     for n in range(times + len(names)):
         name = names[n % len(names)]
         page.locator(AT_REST).wait_for(state="attached")
-        page.locator("[data-testid=stTopNav]").get_by_text(GROUP[name], exact=True).click()
+        page.locator("[data-testid=stTopNav]").get_by_text(PAGES[name].group, exact=True).click()
         link = page.locator(f"[data-testid=stTopNavDropdownLink][href*='{name}']")
         link.wait_for()
         began = time.perf_counter()
