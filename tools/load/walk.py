@@ -148,7 +148,7 @@ def time_texts(walk: Walk, page: Page, address: str, times: int) -> None:
         lanes = page.locator(".stage.whole")
         lanes.wait_for()
         with walk.time_action(TOKEN):
-            page.get_by_role("button", name="Write it both ways").click()
+            page.locator(".st-key-whole_text-write button").first.click()
             page.wait_for_function(
                 "([node, n]) => node.isConnected && node.querySelector('.given')?.textContent.includes(`${n} bears`) && node.querySelector('.lane .token')",
                 arg=[lanes.element_handle(), n], polling="raf",

@@ -1,0 +1,15 @@
+"""The walk of ``tools/load`` finds what it measures on every page."""
+
+from __future__ import annotations
+
+import pytest
+
+from tools.load import walk
+
+
+@pytest.mark.slow
+def test_a_walk_measures_every_goal():
+    seen = walk.run_walk(1, 1, set(walk.PARTS), print)
+    goals = {one for one in vars(walk).values() if isinstance(one, walk.WalkGoal)}
+    assert goals == {*seen.seconds, *seen.bytes} and all(seen.seconds.values())
+    assert all(size > 0 for size in seen.bytes.values())
