@@ -26,6 +26,14 @@ SHEETS: dict[str, tuple[str, ...]] = {  # component -> its style sheets, beside 
     "questions": ("tokens", "components", "bars", "questions"),
     "exactness": ("tokens", "components", "histogram"),
     "mistakes": ("tokens", "components", "histogram", "mistakes"),
+    "drafting_methods/picture": (
+        "tokens",
+        "components",
+        "bars",
+        "drafting_methods_tree",
+        "drafting_methods_chart",
+        "drafting_methods_picture",
+    ),
     "drafting_methods/chart": ("tokens", "components", "drafting_methods_chart"),
     "drafting_methods/tree": ("tokens", "components", "bars", "drafting_methods_tree"),
     "frame": ("tokens", "components"),  # the presenter view of pages of charts

@@ -14,6 +14,7 @@ from tests.browser.test_app import NASTY, PATIENT, assert_harmless, query
 def open_methods(page: Page, server: str, link: str = "") -> Page:
     """Open the page and wait until all of it stands."""
     page.goto(f"{server}/drafting_methods{link}")
+    expect(page.locator(".picture .times li").first).to_be_visible(timeout=PATIENT)
     expect(page.locator(".methods li:visible .method").first).to_be_visible(timeout=PATIENT)
     if "row=" in link:
         expect(page.locator(".walked .leaf").first).to_be_visible(timeout=PATIENT)
@@ -51,30 +52,50 @@ def test_a_round_is_walked_with_buttons_keys_and_chips_no_server_is_asked_and_no
     fits(page)
 
 
-def test_the_answer_the_chart_and_its_legend_stand_in_the_first_screen_and_nothing_is_chosen(page, server):
-    page.set_viewport_size({"width": 1366, "height": 768})
+@pytest.mark.parametrize(("width", "height"), ((1366, 768), (390, 844)))
+def test_a_method_is_chosen_in_the_first_screen_and_its_round_and_times_stand_there(page, server, width, height):
+    page.set_viewport_size({"width": width, "height": height})
     open_methods(page, server)
-    for part in (".heads .ticks", ".foot .note"):
-        expect(page.locator(f".methods {part}")).to_be_in_viewport(ratio=0.99)
-    answer, lines = page.locator(".st-key-drafting_methods-ranks"), page.locator(".methods li:visible .method")
-    expect(answer).to_contain_text("exact methods are faster than no draft on two CPU cores")
-    assert 6 <= lines.count() <= 12
-    last = lines.last.bounding_box()
-    assert (
-        answer.bounding_box()["y"] < lines.first.bounding_box()["y"]
-        and last["y"] + last["height"] <= page.viewport_size["height"]
-    )
-    expect(page.locator('.method[aria-pressed="true"]')).to_have_count(0)
-    expect(page.locator(".methods .who")).to_contain_text("Choose a row")
+    picture = page.locator(".picture")
+    for part in (".tree", ".under", ".times", ".main > button"):
+        expect(picture.locator(part)).to_be_in_viewport(ratio=0.99)
+    expect(picture.locator(".times li").first).to_contain_text("without a draft")
     expect(page.locator(".walked")).to_have_count(0)
+    expect(page.locator(".methods .method[aria-pressed=true]")).to_have_count(0)
     expect(page.get_by_label("Text to continue", exact=True)).to_be_hidden()
     expect(page.get_by_role("button", name="Run all methods")).to_be_hidden()
+    before, long = picture.locator(".leaf").count(), picture.locator(".length").nth(1).bounding_box()["width"]
+    if width < 720:
+        picture.get_by_label("Drafting method", exact=True).select_option("tree-wide")
+    else:
+        picture.get_by_role("button", name="Tree of 15 draws").click()
+    expect(picture.locator(".about")).to_contain_text("Three tokens, two after each")
+    at_rest(page)
+    assert (before, picture.locator(".leaf").count()) == (5, 16), "all draft tokens, and one of the target"
+    expect(picture.locator(".leaf[data-is=accepted]").first).to_be_visible()
+    assert picture.locator(".length").nth(1).bounding_box()["width"] > 1.5 * long, "a tree takes longer here"
+    page.wait_for_url(re.compile("row=tree-wide(&|$)"))
+    if width < 720:
+        picture.get_by_role("button", name="the next method").click()
+        expect(picture.get_by_label("Drafting method", exact=True)).to_have_value("several")
+    else:
+        picture.get_by_role("button", name="Typical acceptance, lossy").click()
+        expect(picture.locator(".times")).to_contain_text("but lossy")
+
+
+def test_the_step_button_leads_to_a_real_round_of_the_method(page, server):
+    page.set_viewport_size({"width": 1366, "height": 768})
+    open_methods(page, server)
+    page.get_by_role("button", name="Step through this round").click()
+    expect(page.locator(".walked .leaf").first).to_be_in_viewport(timeout=PATIENT)
+    expect(page.get_by_role("heading", name="Draft model: one round")).to_be_visible()
+    page.wait_for_url(re.compile("row=draft(&|$)"))
 
 
 def test_the_round_that_a_click_leads_to_has_tree_bars_and_mask_in_one_screen(page, server):
     page.set_viewport_size({"width": 1366, "height": 768})
     open_methods(page, server)
-    page.get_by_role("button", name="Tree of 15 draws").first.click()
+    page.locator(".methods").get_by_role("button", name="Tree of 15 draws").click()
     expect(page.locator(".walked .leaf").first).to_be_in_viewport(timeout=PATIENT)
     page.wait_for_function("document.querySelector('.stMain').scrollTop > 100")
     at_rest(page)
@@ -84,10 +105,10 @@ def test_the_round_that_a_click_leads_to_has_tree_bars_and_mask_in_one_screen(pa
 
 def test_a_click_on_a_method_chooses_it_and_all_of_them_are_one_button_away(page, server):
     open_methods(page, server)
-    page.get_by_role("button", name="Copy from the text").click()
+    page.locator(".methods").get_by_role("button", name="Copy from the text").click()
     page.wait_for_url(re.compile("row=ngram(&|$)"))
     expect(page.get_by_role("heading", name="Copy from the text: one round")).to_be_visible()
-    expect(page.locator('.method[aria-pressed="true"]')).to_have_count(1)
+    expect(page.locator('.methods .method[aria-pressed="true"]')).to_have_count(1)
     more = page.get_by_role("button", name="Show all 19 exact methods")
     expect(more).to_have_attribute("aria-expanded", "false")
     more.click()

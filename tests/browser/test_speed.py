@@ -62,7 +62,7 @@ def test_what_is_chosen_stands_in_the_address_a_short_text_is_a_sentence_and_onl
     expect(said).to_contain_text("At alpha 0.00", timeout=PATIENT)
     expect(said).to_contain_text("with gamma 16")
     expect(field).to_have_value(SHORT, timeout=PATIENT)
-    page.get_by_role("tab", name="Many texts at once").click()
+    page.get_by_role("tab", name="Batch size").click()
     expect(page.locator(".st-key-speed-dip")).to_be_visible(timeout=PATIENT)
     expect(said).to_have_count(0)
     page.wait_for_url(re.compile("gamma=16(?!.*tab=)"))
@@ -116,7 +116,7 @@ def test_paper_has_the_charts_and_no_sliders_or_closed_folds(page, server):
 
 def test_tabs_open_one_after_the_other(page, server):
     page.goto(f"{server}/speed")
-    tabs = (("Predict for a text", "speed-factors"), ("The formula", "speed-surface"), ("Many texts at once", "speed-batch"))
+    tabs = (("Predict for a text", "speed-factors"), ("The formula", "speed-surface"), ("Batch size", "speed-batch"))
     for title, screen in tabs:
         page.get_by_role("tab", name=title).click()
         expect(page.locator(f".st-key-screen-{screen}")).to_be_visible(timeout=PATIENT)

@@ -1,4 +1,4 @@
-"""Every drafting method as a line with its drawing, its tokens per target pass and its speed: one chart, from the comparison alone. No torch."""
+"""Every drafting method as a picture of a round with the time of its tokens, and all of them as one chart: from the comparison alone. No torch."""
 
 from __future__ import annotations
 
@@ -8,10 +8,25 @@ from typing import Any
 from xml.etree import ElementTree
 
 from specviz.records import ASSETS, load_toml
+from specviz.speed.records import headline
+from specviz.speed.records.estimate import Estimate
 from specviz.speed.records.methods import ComputedComparison, MethodComparison, MethodRow
-from specviz.web.drafting_methods.words import UNSURE, compare_with_target, compute_speed, find_fastest, format_range, is_computed
+from specviz.web.drafting_methods.tree import build_tree
+from specviz.web.drafting_methods.words import (
+    FASTER,
+    UNSURE,
+    compare_with_target,
+    compute_speed,
+    find_fastest,
+    format_range,
+    is_computed,
+    name_machine,
+)
 
 TEXTS = load_toml("texts/drafting_methods")
+PICTURE = TEXTS["picture"]
+ROUND_NODE = ("glyphs", "name", "parent", "status", "col", "line")  # fields of a token of a round
+SIZE = (132, 44)  # of the drawings
 TICK_STEP = 0.5  # of the speed
 ICONS = ASSETS / "components" / "drafting_methods" / "chart" / "icons.svg"
 
@@ -45,9 +60,9 @@ def build_overview(comparison: MethodComparison, elsewhere: ComputedComparison |
         ``rows``, the fastest first and lossy rules last: per method key, name, line (its first sentence), group (a heading, or empty), drawing
         (shapes), inSight, tag beside the name, pass (tokens per target pass) and speed (times target only), each null or {"at", "said"}; at is a share of the axis. The cost is what a round
         takes, in passes of target-only sampling. The speed has low, high, span (in words), told (faster,
-        slower or neither) and whether it is computed. ``other`` is the speed elsewhere, null or {"at", "said"}.
-        ``marks`` explains the dots.
-        ``ticks`` of the speed, {"at", "said"}; ``unit``: place of target-only sampling; ``key`` and ``size`` of the drawings.
+        slower or neither), hollow (neither) and whether it is computed. ``other`` is the speed elsewhere, null or {"at", "said"}.
+        ``marks`` explains the dots, ``heads`` names both.
+        ``ticks`` of the speed, {"at", "said"}; ``unit``: place of target-only sampling; ``size`` of the drawings.
     """
     found = {row.key: compute_speed(row, comparison) for row in comparison.rows}
     others = {} if elsewhere is None else {
@@ -61,7 +76,7 @@ def build_overview(comparison: MethodComparison, elsewhere: ComputedComparison |
     for row in sort_by_speed(comparison):
         times, other = found[row.key], others.get(row.key)
         said = None if times is None else {
-            "at": times.value / end, "low": times.low / end, "high": times.high / end, "told": name_comparison(row, comparison),
+            "at": times.value / end, "low": times.low / end, "high": times.high / end, "told": name_comparison(row, comparison), "hollow": compare_with_target(row, comparison) == UNSURE,
             "said": "1" if row.key == "target" else f"{times.value:.2f}", "span": format_range(times) if compare_with_target(row, comparison) else "",
             "computed": row.key != "target" and is_computed(row, comparison),
         }  # fmt: skip
@@ -74,16 +89,92 @@ def build_overview(comparison: MethodComparison, elsewhere: ComputedComparison |
         })  # fmt: skip
     ticks = [{"at": TICK_STEP * count / end, "said": f"{TICK_STEP * count:g}"} for count in range(1, round(end / TICK_STEP))]
     marks = TEXTS["marks_computed" if any(is_computed(row, comparison) for row in comparison.rows) else "marks"]
-    if elsewhere is not None:
-        marks = f"{marks} {TEXTS['marks_elsewhere'].format(machine=elsewhere.cost_model.title)}"
+    heads = (
+        []
+        if elsewhere is None
+        else [TEXTS["heads"]["measured"], TEXTS["heads"]["computed"].format(machine=name_machine(elsewhere.cost_model))]
+    )
+    return {"rows": rows, "ticks": ticks, "unit": 1.0 / end, "marks": marks, "heads": heads, "size": SIZE}
+
+
+def build_picture(comparison: MethodComparison, elsewhere: ComputedComparison | None, where: str) -> dict[str, Any]:
+    """Payload of the picture of one method at a time.
+
+    Args:
+        comparison: What is compared.
+        elsewhere: The same with the costs of another machine; None: none.
+        where: The machine of ``comparison``, as in "on two CPU cores".
+
+    Returns:
+        ``rows``, in the order of the record, whatever their speed: key, name, tag, group, inSight, drawing and about as there; round: a recorded one as in
+        ``build_tree``, without its steps and distributions, null where there is none; title of the bars, note (empty: none), and ``bars``: how long the tokens of a round take, without a draft first. A bar has kind (target, measured, computed),
+        label, at (share of the axis), said (passes), speed and told. ``size`` of the drawings.
+    """
+    speeds = {row.key: (compute_speed(row, comparison), _find_speed(row.key, elsewhere)) for row in comparison.rows}
+    most = max(
+        (row.per_pass / min(1.0, *(one.value for one in speeds[row.key] if one), 1.0) for row in comparison.rows if row.per_pass),
+        default=1.0,
+    )
+    best, rows = find_fastest(comparison), []
+    for row in comparison.rows:
+        own, other = speeds[row.key]
+        bars = []
+        if row.per_pass is not None:
+            bars.append(_build_bar("target", PICTURE["alone"], row.per_pass, most))
+            if own is not None and row.key != "target":
+                computed = is_computed(row, comparison)
+                told = PICTURE["computed"] if computed else name_comparison(row, comparison)
+                label = PICTURE["drafted"].format(where=where)
+                bars.append(
+                    _build_bar("computed" if computed else "measured", label, row.per_pass / own.value, most, own.value, told)
+                )
+            if other is not None and elsewhere is not None and row.key != "target":
+                label = PICTURE["drafted"].format(where=f"on an {elsewhere.cost_model.title.replace(', ', ' (')})")
+                told = PICTURE["computed"] if row.exact else PICTURE["computed_lossy"]
+                bars.append(_build_bar("computed", label, row.per_pass / other.value, most, other.value, told))
+        rows.append({
+            "key": row.key, "name": row.entry.name, "tag": build_tag(row), "group": "" if is_exact(row) else TEXTS["lossy_group"],
+            "about": row.reason or take_first_sentence(row.entry.description), "drawing": load_icons()[row.key], "bars": bars,
+            "inSight": row.key in TEXTS["in_sight"] or row is best,
+            "round": _build_round(row), "title": _title_times(row), "note": _relate_to_headline(row, comparison),
+        })  # fmt: skip
+    return {"rows": rows, "size": SIZE, "first": PICTURE["first"]}
+
+
+def _build_round(row: MethodRow) -> dict[str, Any] | None:
+    if row.trace is None:
+        return None
+    tree = build_tree(row.trace)
+    nodes = [{name: node[name] for name in ROUND_NODE} for node in tree["nodes"]]
+    ending = tree["ending"] and {name: tree["ending"][name] for name in (*ROUND_NODE, "kind") if name != "status"}
+    return {name: tree[name] for name in ("before", "columns", "lines")} | {"nodes": nodes, "ending": ending}
+
+
+def _find_speed(key: str, elsewhere: ComputedComparison | None) -> Estimate | None:
+    row = elsewhere.row(key) if elsewhere is not None else None
+    return compute_speed(row, elsewhere) if row is not None and elsewhere is not None else None
+
+
+def _build_bar(kind: str, label: str, passes: float, most: float, speed: float | None = None, told: str = "") -> dict[str, Any]:
     return {
-        "rows": rows,
-        "ticks": ticks,
-        "unit": 1.0 / end,
-        "key": TEXTS["drawings"],
-        "marks": marks,
-        "size": [132, 44],
-    }
+        "kind": kind, "label": label, "at": passes / most, "said": f"{passes:.2f}".removesuffix(".00"), "told": told,
+        "speed": "" if speed is None else f"{speed:.2f}×",
+    }  # fmt: skip
+
+
+def _title_times(row: MethodRow) -> str:
+    if row.per_pass is None:
+        return ""
+    tokens = f"{row.per_pass:.2f}".removesuffix(".00")
+    return PICTURE["no_draft" if row.key == "target" else "title"].format(tokens=f"{tokens} token{'s' * (tokens != '1')}")
+
+
+def _relate_to_headline(row: MethodRow, comparison: MethodComparison) -> str:
+    """Why *How fast?* names another speed of the draft model; empty for other methods, and where nothing alike was measured."""
+    found = headline.find_headline(comparison.settings)
+    if row.key != "draft" or found is None or isinstance(comparison, ComputedComparison):
+        return ""
+    return PICTURE["headline"].format(speed=found[0], gamma=headline.GAMMA, own=comparison.settings.gamma)
 
 
 def is_exact(row: MethodRow) -> bool:
@@ -102,9 +193,11 @@ def sort_by_speed(comparison: MethodComparison) -> list[MethodRow]:
 
 
 def name_comparison(row: MethodRow, comparison: MethodComparison) -> str:
-    """Faster or slower than target-only sampling, or that no difference is seen; empty without intervals."""
+    """Faster or slower than target-only sampling, or that no difference is seen; empty without intervals. A lossy method is never only faster."""
     told = compare_with_target(row, comparison)
-    return "no difference seen" if told == UNSURE else told
+    if told == UNSURE:
+        return "no difference seen"
+    return f"{told}, but lossy" if told == FASTER and not row.exact else told
 
 
 def build_tag(row: MethodRow) -> str:

@@ -7,16 +7,25 @@ from html import escape
 
 from specviz.speed.records.pair import COLUMNS_GAMMA, PairRecord
 
+ALWAYS = 0.95  # of rounds with a draft, from which on that is not said
+
 
 def build_pair_bars(records: Sequence[PairRecord]) -> str:
-    """A line for each pair: its name, a bar from 1 to all draft tokens and a bonus token, and the numbers."""
+    """A line for each pair: its name, a bar from 1 to all draft tokens and a bonus token, and the numbers; below them licenses, and the machine of all."""
     ordered = sorted(records, key=lambda one: one.row.tokens.value, reverse=True)
-    head = f"<p class='title'><span>target and draft</span><span>tokens of a round of {COLUMNS_GAMMA} draft tokens: a bar begins at 1, no gain, and ends at most at {COLUMNS_GAMMA + 1}</span><span>first draft token accepted, of rounds with a draft</span></p>"
+    ends = f"<span class='ends'><span>1, no gain</span><span>{COLUMNS_GAMMA + 1}, all accepted</span></span>"
+    head = f"<p class='title'><span>target and draft</span><span>tokens of a round of {COLUMNS_GAMMA} draft tokens{ends}</span><span>first draft token accepted</span></p>"
     origins = {_describe_origin(one) for one in records}
     shared = len(origins) == 1
-    lines = "".join(_build_line(one, "" if shared else f"{_describe_origin(one)}; ") for one in ordered)
-    end = f"<small>Measured on {escape(origins.pop())}.</small>" if shared else ""
-    return f"<div class='pair-bars'>{head}{lines}{end}</div>"
+    lines = "".join(_build_line(one, "" if shared else _describe_origin(one)) for one in ordered)
+    licenses: dict[str, list[str]] = {}
+    for one in records:
+        licenses.setdefault(one.license, []).append(one.title.split(",")[0].split(" + ")[0])
+    named = (f"{license} ({', '.join(dict.fromkeys(names))})" for license, names in licenses.items())
+    end = f"Licenses of the weights: {'; '.join(named)}."
+    if shared:
+        end = f"Measured on {origins.pop()}. {end}"
+    return f"<div class='pair-bars'>{head}{lines}<small>{escape(end)}</small></div>"
 
 
 def _describe_origin(record: PairRecord) -> str:
@@ -26,10 +35,12 @@ def _describe_origin(record: PairRecord) -> str:
 def _build_line(record: PairRecord, origin: str) -> str:
     source, row = record.source, record.row
     share = min(1.0, max(0.0, row.tokens.value - 1.0) / row.gamma)
-    about = f"{origin}license of the weights: {record.license}"
+    about = f"<small>{escape(origin)}</small>" if origin else ""
     accepted = f"{source.positions[0].value:.0%}" if source.positions else "–"
-    drafted = "" if record.drafted is None else f"<small>{record.drafted:.0%} have a draft</small>"
+    drafted = (
+        f"<small>{record.drafted:.0%} have a draft</small>" if record.drafted is not None and record.drafted < ALWAYS else ""
+    )
     return (
-        f"<p><span><b>{escape(record.title)}</b><small>{escape(about)}</small></span>"
+        f"<p><span><b>{escape(record.title)}</b>{about}</span>"
         f"<span class='track'><i style='width: {share:.1%}'></i><em>{row.tokens.value:.2f}</em></span><span>{accepted}{drafted}</span></p>"
     )

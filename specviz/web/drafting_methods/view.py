@@ -1,4 +1,4 @@
-"""The page Drafting methods on screen: the answer and the methods as one chart; a round of the method that was clicked; records in tabs."""
+"""The page Drafting methods on screen: one method as a picture, a round of it, all of them as one chart; records in tabs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from specviz.web.common.controls import Form
 from specviz.web.common.elements import (
     describe_machine,
     open_screen,
-    show_answer,
     show_dataframe,
     show_figure,
     show_notes,
@@ -29,23 +28,27 @@ from specviz.web.common.pairs import describe_recorded_pair, list_model_notes
 from specviz.web.drafting_methods import block_gain as gain_words
 from specviz.web.drafting_methods import export, pair_bars, rule_matrix, words, work
 from specviz.web.drafting_methods import first_token_figures as figures
-from specviz.web.drafting_methods.overview import TEXTS, build_overview
+from specviz.web.drafting_methods.overview import TEXTS, build_overview, build_picture
 from specviz.web.drafting_methods.state import MethodsQuestion, MethodsState, load_block_gain, load_matrix, load_recorded_pairs
 from specviz.web.drafting_methods.tree import build_tree
 
 SAMPLING = {"0": "temperature 0", "1": "temperature 1", "top-p .9": "top-p 0.9"}
-OVERVIEW = "drafting_methods-overview"
-_overview, _tree = Component("drafting_methods/chart"), Component("drafting_methods/tree")
+OVERVIEW, PICTURE = "drafting_methods-overview", "drafting_methods-picture"
+_picture, _overview, _tree = (Component(f"drafting_methods/{name}") for name in ("picture", "chart", "tree"))
 
 
 @end_with_row("drafting_methods")
 def show_page() -> None:
     """Draw the page."""
     state = measurement_page.open_state("drafting_methods", MethodsState, MethodsQuestion)
-    with open_screen("drafting_methods", "methods"):
+    with open_screen("drafting_methods", "method"):
         show_page_head("drafting_methods", TEXTS["lede"])
-        choice = st.container(key="drafting_methods-choice", horizontal=True, gap="small")
         top = st.container(key="drafting_methods-top")
+    middle = st.container()
+    with st.container(key="drafting_methods-all"), open_screen("drafting_methods", "methods"):
+        st.markdown(f"## {TEXTS['all']}")
+        choice = st.container(key="drafting_methods-choice", horizontal=True, gap="small")
+        chart = st.container(key="drafting_methods-chart")
     fold = st.expander(TEXTS["own_text"])
     question, problems = measurement_page.show_question_fields(
         "drafting_methods", state, "choice", "Sampling", SAMPLING, (fold, choice)
@@ -53,7 +56,7 @@ def show_page() -> None:
     costs = Form("drafting_methods", state.turn, {}).show_choice(
         choice, "costs", cost_choice.LABEL, cost_choice.list_cost_titles(), question.costs, cost_choice.HELP
     )
-    clicked = read_chosen_method()
+    clicked, arrives = read_chosen_method()
     question = replace(question, row=clicked or question.row, costs=costs)
     run = "Run all methods", work.compare_all_methods, TEXTS["about"], fold
     measurement_page.show_controls("drafting_methods", state, question, problems, export.build_offer, *run)
@@ -63,16 +66,23 @@ def show_page() -> None:
         return
     one = state.apply_costs(measured)
     with top:
+        payload = draw_cached(build_picture, one, compute_elsewhere(one), name_machine(state, one))
+        _picture.draw(PICTURE, {"payload": payload, "chosen": state.question.row, "within": True}, row=None, round=None)
+    with chart:
         show_overview(state, one, measured)
     if row := one.row(state.question.row):
-        show_round(row, clicked is not None)
+        with middle:
+            show_round(row, arrives)
     show_tabs(one)
 
 
-def read_chosen_method() -> str | None:
-    """The method that was just chosen in the chart."""
-    row = read_reported(OVERVIEW, "row")
-    return row if row in DRAFTING_METHODS else None
+def read_chosen_method() -> tuple[str | None, bool]:
+    """The method that was just chosen in the picture or the chart, and whether the page goes to its round."""
+    for key, event, arrives in ((PICTURE, "row", False), (PICTURE, "round", True), (OVERVIEW, "row", True)):
+        row = read_reported(key, event)
+        if row in DRAFTING_METHODS:
+            return row, arrives
+    return None, False
 
 
 def show_overview(state: MethodsState, comparison: MethodComparison, measured: MethodComparison) -> None:
@@ -81,25 +91,26 @@ def show_overview(state: MethodsState, comparison: MethodComparison, measured: M
     elsewhere = compute_elsewhere(comparison)
     with st.container(key="drafting_methods-ranks"):
         if number:
-            show_answer(number, answer)
-    if said := words.explain_elsewhere(comparison, elsewhere):
-        st.container(key="drafting_methods-why").markdown(said)
+            st.markdown(escape_markdown(f"**{number}** {answer}"))
     data = {"payload": draw_cached(build_overview, comparison, elsewhere), "chosen": state.question.row, "within": True}
     _overview.draw(OVERVIEW, data, row=None)
+    if said := words.explain_elsewhere(comparison, elsewhere):
+        st.caption(escape_markdown(said))
     if isinstance(comparison, ComputedComparison):
         more = words.explain_large_trees(comparison, measured)
     else:
         more = f"{words.describe_few_runs(comparison)} {headline.relate_to_headline(comparison.settings)}".strip()
-    st.caption(escape_markdown(f"{TEXTS['ranks']} {more}"))
-    show_notes(
-        [
-            describe_measurement(state, comparison),
-            *([comparison.baseline.in_words] if comparison.baseline else []),
-            *([comparison.cost_model.describe()] if isinstance(comparison, ComputedComparison) else []),
-            *list_model_notes(comparison.models),
-        ],
-        "drafting_methods-notes-from",
-    )
+    with st.expander(TEXTS["origin"]):
+        st.caption(escape_markdown(f"{TEXTS['ranks']} {more}"))
+        show_notes(
+            [
+                describe_measurement(state, comparison),
+                *([comparison.baseline.in_words] if comparison.baseline else []),
+                *([comparison.cost_model.describe()] if isinstance(comparison, ComputedComparison) else []),
+                *list_model_notes(comparison.models),
+            ],
+            "drafting_methods-notes-from",
+        )
 
 
 def compute_elsewhere(comparison: MethodComparison) -> ComputedComparison | None:

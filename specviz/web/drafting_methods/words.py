@@ -8,6 +8,7 @@ from specviz.proposers.trees.node_count import NodeCountCurve
 from specviz.records import load_toml
 from specviz.settings import Settings
 from specviz.speed.records import headline
+from specviz.speed.records.cost_model import CostModel
 from specviz.speed.records.estimate import Estimate, describe_interval
 from specviz.speed.records.methods import ComputedComparison, FirstToken, MethodComparison, MethodRow
 
@@ -69,7 +70,12 @@ def explain_elsewhere(comparison: MethodComparison, elsewhere: ComputedCompariso
         return ""
     model, tokens = elsewhere.cost_model, round(max(1 + row.nodes for row in wide))
     cost = model.compute_pass(tokens) / model.target_only
-    return TEXTS["elsewhere"].format(machine=model.title, count=count, tokens=tokens, cost=cost)
+    return TEXTS["elsewhere"].format(machine=name_machine(model), count=count, tokens=tokens, cost=cost)
+
+
+def name_machine(model: CostModel) -> str:
+    """A machine in a sentence: H200 with a target of 8B."""
+    return model.title.replace(", target of", " with a target of")
 
 
 def find_fastest(comparison: MethodComparison) -> MethodRow | None:

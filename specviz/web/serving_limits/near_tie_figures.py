@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import pairwise
-from math import log10
+from math import exp, log10
 
 from specviz.evidence.results import label_cell
 from specviz.evidence.serving_setups.records import COMPARISONS, GreedyDifference, GreedyPair, NearTieSummary
@@ -208,23 +208,35 @@ class NearTieStory:
     gaps: tuple[float, float]
     usual: float
 
+    def compare_tokens(self, way: int) -> tuple[float, float]:
+        """Probability of either token in one way, of that of both: the gap is of their logits, and the one that is written leads."""
+        lead = 1.0 / (1.0 + exp(-self.gaps[way]))
+        return (lead, 1.0 - lead) if way == 0 else (1.0 - lead, lead)
+
     @property
     def sentence(self) -> str:
         first, second = self.names
         return (
-            f"At token {self.place} the best two tokens are only {self.gaps[0]:.2g} apart in {first}, and rounding to {second} "
-            f"{'swaps them' if self.gaps[1] else 'makes them equal'}. Each text is right for its own target, and drafting keeps either."
+            f"The two words nearly tie, and rounding to {second} {'swaps them' if self.gaps[1] else 'makes them equal'}. "
+            f"Each text is right for its own target: speculative decoding of the {first} target writes the {first} text, of the {second} target the {second} text."
         )
 
 
-def build_fork(story: NearTieStory) -> str:
-    """Build two texts as HTML: their common beginning, and how each goes on."""
-    ways = "".join(
-        f"<p><span>{escape(name)} continues</span><q><b>{escape(token.strip())}</b>{escape(rest)}</q></p>"
-        for name, token, rest in zip(story.names, story.tokens, story.after, strict=True)
-    )
-    begin = f"<p><span>Both begin</span><q>… {escape(story.before.strip())}</q></p>"
-    return f"<div class='fork'>{begin}<div>{ways}</div></div>"
+def build_fork(story: NearTieStory, notes: Mapping[str, str]) -> str:
+    """Build two texts as HTML: their common beginning, and in each way the two best next tokens as bars and how it goes on.
+
+    notes: what a number type is, by its name.
+    """
+    ways = ""
+    for way, (name, rest) in enumerate(zip(story.names, story.after, strict=True)):
+        bars = "".join(
+            f"<p class='{'best' if token == story.tokens[way] else 'second'}'><b>{escape(token.strip())}</b><i><em style='width:{100.0 * share:.2f}%'></em></i><span>{share:.2%}</span></p>"
+            for token, share in zip(story.tokens, story.compare_tokens(way), strict=True)
+        )
+        note = f" <small>{escape(notes[name])}</small>" if name in notes else ""
+        said = f"<q><b>{escape(story.tokens[way].strip())}</b>{escape(rest)}</q>"
+        ways += f"<div><h3>{escape(name)}{note}</h3>{bars}<p class='writes'><span>so it writes</span>{said}</p></div>"
+    return f"<div class='fork'><p class='begin'><q>… {escape(story.before.strip())} <i aria-label='the next word'></i></q></p><div class='ways'>{ways}</div></div>"
 
 
 def build_lead_bars(story: NearTieStory) -> str:

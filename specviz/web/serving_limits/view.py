@@ -32,7 +32,7 @@ from specviz.web.serving_limits.state import ARM, SetupsQuestion, SetupsState, l
 
 TEXTS = load_toml("texts/serving_limits")
 COUNT = re.compile(r"\d+ of \d+ ")
-STORIES = ("bf16", "int8")  # comparisons that the story may be of: neither has a draft
+STORIES = ("int8", "bf16")  # comparisons that the story may be of, the coarser first: neither has a draft
 
 
 @end_with_row("serving_limits")
@@ -86,7 +86,7 @@ def show_page() -> None:
 
 
 def show_story(one: SetupComparison) -> None:
-    """Show one text served in two ways, which of the two is exact as a question, and the answer once it is given.
+    """Show one text served in two ways with the near tie where they part, which of the two is wrong as a question, and the answer once it is given.
 
     The story stays when a visitor measures.
     """
@@ -98,7 +98,8 @@ def show_story(one: SetupComparison) -> None:
     )
     if story is None:
         return
-    st.html(f"<p class='fork-about'>{TEXTS['writer']}</p>{ties.build_fork(story)}")
+    about = TEXTS["writer"].format(first=story.names[0], second=story.names[1])
+    st.html(f"<p class='fork-about'>{about}</p>{ties.build_fork(story, TEXTS['number_types'])}")
     neither = TEXTS["neither"]
     answers = (*(f"The {name} text" for name in story.names), neither)
     with st.container(horizontal=True, vertical_alignment="center", gap="medium", key="serving_limits-ask"):
@@ -169,4 +170,4 @@ def _show_details(state: SetupsState, one: SetupComparison) -> None:
             is_recorded = not (state.has_own_result or state.partial_result)
             st.caption(f"{figures.describe_timing(one)} {headline.add_headline(one.settings) if is_recorded else ''}".rstrip())
         method.markdown(f"{TEXTS['method']}  \n{ties.describe_gpu_rounding()}")
-    show_notes([describe_measurement(state, one), *list_model_notes(one.models)], "serving_limits-notes-from")
+        show_notes([describe_measurement(state, one), *list_model_notes(one.models)], "serving_limits-notes-from")

@@ -50,8 +50,8 @@ def plot_model_speeds(model: RoundModel, batches: BatchSpeeds, kind: str = "ligh
         above = one.value >= 1.0
         figure.add_annotation(x=place, y=one.high if above else one.low, text=f"<b>{one.value:.2f}</b>", showarrow=False, yshift=12 if above else -12,
                               font={"size": LETTERS, "color": INK[kind]})  # fmt: skip
-    figure.add_annotation(x=0.0, xref="paper", y=1.0, xanchor="left", xshift=3, yshift=-11, showarrow=False, text="target only", font={"size": LETTERS, "color": GRAY[kind]})  # fmt: skip
-    frame_chart(figure, 320, "texts at once", "times as fast as target only")
+    figure.add_annotation(x=0.0, xref="paper", y=1.0, xanchor="left", xshift=3, yshift=-11, showarrow=False, text="no draft", font={"size": LETTERS, "color": GRAY[kind]})  # fmt: skip
+    frame_chart(figure, 320, "batch size (texts at once)", "times as fast as no draft")
     figure.update_layout(margin_t=16)
     figure.update_xaxes(tickvals=places, ticktext=[str(texts) for texts in sizes], range=ends, tickfont={"size": LETTERS}, title_font={"size": LETTERS})  # fmt: skip
     figure.update_yaxes(
@@ -70,38 +70,47 @@ def find_dip(model: RoundModel, batches: BatchSpeeds) -> tuple[int, int] | None:
     return None
 
 
-def plot_pass_costs(batches: BatchSpeeds, kind: str = "light") -> go.Figure:
-    """Cost of a pass over more tokens of every text, in passes over one of each: with the fewest, a middle number and the most texts."""
+def compute_pass_scale(model: RoundModel, batches: BatchSpeeds) -> float:
+    """A timed pass over one token, in tokens of target-only sampling, which is the unit of the lanes: it includes the token's draw."""
+    return model.passes[model.gamma] / batches.interpolate_pass_cost(batches.rows[0], model.gamma)
+
+
+def plot_pass_costs(batches: BatchSpeeds, scale: float = 1.0, kind: str = "light") -> go.Figure:
+    """Time of a pass over more tokens of every text: with the fewest, a middle number and the most texts. scale: of a pass over one token of each."""
     figure, sizes = go.Figure(), [1, *(gamma + 1 for gamma in batches.gammas)]
-    figure.add_scatter(x=sizes, y=sizes, mode="lines", name="as slow as one by one", line={"width": 1.2, "dash": "dot", "color": PLAIN},
+    figure.add_scatter(x=sizes, y=[scale * size for size in sizes], mode="lines", name="as slow as one by one", line={"width": 1.2, "dash": "dot", "color": PLAIN},
                        hoverinfo="skip")  # fmt: skip
     lines = {
-        _count_texts(rows): [1.0, *(batches.estimate_cost(rows, gamma).value for gamma in batches.gammas)]
+        _count_texts(rows): [scale, *(scale * batches.estimate_cost(rows, gamma).value for gamma in batches.gammas)]
         for rows in dict.fromkeys((batches.rows[0], batches.rows[len(batches.rows) // 2], batches.rows[-1]))
     }
     for (name, values), dash in zip(lines.items(), ("solid", "dash", "dashdot"), strict=False):
         line = {"width": 2.0, "color": GRAY[kind], "dash": dash}
         figure.add_scatter(x=sizes, y=values, mode="lines", name=name, showlegend=False, line=line,
                            hovertemplate=f"{name}: %{{y:.2f}} passes<extra></extra>")  # fmt: skip
-    frame_chart(figure, 300, "tokens of each text in a pass", "times as long as over one token")
+    frame_chart(figure, 300, "tokens of each text in a pass", "time, over a token without a draft")
     values = [value for line in lines.values() for value in line]
     low, high = (
         0.9 * min(values),
         1.25 * max(values),
     )  # the dotted line leaves the picture: with all of it the others would lie on each other
     add_line_names(figure, {name: line[-1] for name, line in lines.items()}, high - low, kind)
+    if sizes[0] < QUICK_TOKENS < sizes[-1]:
+        figure.add_vline(x=QUICK_TOKENS, line={"width": 1.2, "dash": "dot", "color": GRAY[kind]})
+        figure.add_annotation(x=QUICK_TOKENS, y=high, xanchor="right", yanchor="top", xshift=-4, showarrow=False, align="right",
+                              text=f"one text: quicker<br>up to {QUICK_TOKENS} tokens", font={"size": LETTERS - 1, "color": GRAY[kind]})  # fmt: skip
     figure.update_xaxes(tickvals=sizes, range=[0.8, sizes[-1] + 0.2])
     figure.update_yaxes(range=[low, high])
     return figure
 
 
-def describe_pass_costs(batches: BatchSpeeds) -> str:
+def describe_pass_costs(batches: BatchSpeeds, scale: float = 1.0) -> str:
     """What a pass over a few tokens costs, on one text and on the most."""
     gamma, one, many = batches.gammas[min(2, len(batches.gammas) - 1)], batches.rows[0], batches.rows[-1]
-    few, most = (f"{batches.estimate_cost(rows, gamma).value:.2f}" for rows in (one, many))
+    few, most = (f"{scale * batches.estimate_cost(rows, gamma).value:.2f}" for rows in (one, many))
     return (
-        f"A pass over {gamma + 1} tokens of each text takes {few} times as long as over one with {_count_texts(one)}, and {most} times with "
-        f"{_count_texts(many)}: one text leaves compute idle, many texts use it."
+        f"A pass over {gamma + 1} tokens of each text takes {few} times as long as a token without a draft with {_count_texts(one)}, and {most} times with "
+        f"{_count_texts(many)}. A single text leaves most of the processor idle, so checking more tokens costs little; many texts use it already."
     )
 
 

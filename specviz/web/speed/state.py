@@ -35,7 +35,7 @@ SHOWN_TEXT = ASSETS / "texts" / "kinds" / f"{PLAN_TEXT}.txt"
 FIRST = PlanChoice()
 LINKED = 1200  # characters of a text that a link holds
 TABS = {  # name in a link -> title
-    "many": "Many texts at once",
+    "many": "Batch size",
     "text": "Predict for a text",
     "server": "On your server",
     "what-if": "The formula",

@@ -17,7 +17,7 @@ REST = {"light": "#b7bfc9", "dark": "#66707d"}
 CHEAP = 0.75  # of the time that so many passes over one token would take: below it a pass over several is worth a sentence
 LETTERS = 14  # px: of the words; a number that does not fit into its bar at this size is left out
 ON_BLUE = {"light": "#ffffff", "dark": "#0f1318"}
-PARTS = ("draft step", "target pass", "other work")
+PARTS = ("draft step", "target pass", "other")
 
 
 def compute_end(alpha: float, parts: RoundParts) -> float:
@@ -62,7 +62,7 @@ def plot_timeline(alpha: float, parts: RoundParts, kind: str = "light") -> go.Fi
     lengths = (parts.gamma * parts.step, parts.target_pass, parts.rest)  # of all draft steps of a round, its pass, its other work
     terms = [f'<b style="color: {ink}">{length:.2f}</b>' for length, ink in zip(lengths, inks, strict=True) if length >= 0.005]
     for lane, passes, name, said in (
-        (ALONE, float(TOKENS), "Target only", "1 token takes 1"),
+        (ALONE, float(TOKENS), "Without a draft", "1 token takes 1"),
         (DRAFTED, end, "With a draft", f"{tokens:.1f} tokens take {' + '.join(terms)}"),
     ):
         figure.add_annotation(
@@ -76,7 +76,7 @@ def plot_timeline(alpha: float, parts: RoundParts, kind: str = "light") -> go.Fi
         legend=LEGEND | {"font": {"size": LETTERS}}, uniformtext={"minsize": LETTERS, "mode": "hide"},
     )  # fmt: skip
     figure.update_xaxes(
-        range=[0.0, 1.01 * max(TOKENS, end)], title="time, in passes over one token", gridcolor=GRID, zeroline=False, fixedrange=True, nticks=8,
+        range=[0.0, 1.01 * max(TOKENS, end)], title="time, in forward passes of the target", gridcolor=GRID, zeroline=False, fixedrange=True, nticks=8,
         tickfont={"size": LETTERS}, title_font={"size": LETTERS},
     )  # fmt: skip
     figure.update_yaxes(range=[-0.34, 1.66], visible=False, fixedrange=True)

@@ -75,8 +75,8 @@ SLIDERS = {
     "c": "Time of a draft step, relative to a pass",
     "gamma": "Draft tokens a round",
 }
-TEXTS_AT_ONCE = "Texts at once"
-MACHINE = "Another machine, or more texts at once"
+TEXTS_AT_ONCE = "Batch size (texts at once)"
+MACHINE = "Try another machine or batch size"
 OWN_DRAFTS = {"draft": "draft", "ngram": "copied text"}
 
 
@@ -145,7 +145,8 @@ def show_sandbox(state: SpeedState, model: RoundModel, kind: str, load: Any) -> 
     speed = model.compute_speed(values.alpha, values.c, values.gamma, values.texts)
     has_moved = any(getattr(question, name) is not None for name in ("alpha", "c", "gamma", "texts"))
     with said:
-        show_answer(f"{speed:.2f}×", words.describe_answer(state.pair, model, has_moved))
+        show_answer(f"{speed:.2f}×", TEXTS["answer"])
+        st.caption(words.describe_answer(state.pair, model, has_moved))
     with lanes:
         sentence = timeline_figures.describe_round(values.alpha, parts)
         show_figure(timeline_figures.plot_timeline(values.alpha, parts, kind), "speed", "timeline", sentence, sentence=False)
@@ -438,17 +439,18 @@ def show_batches(choice: PlanChoice, kind: str) -> None:
         figure = batch_figures.plot_model_speeds(model, batches, kind)
         show_figure(figure, "speed", "batch", f"{number} {said} {dip}".strip(), sentence=False)
         with st.container(key="speed-batch"):
-            show_answer(number, said)
+            st.markdown(f"**{number}** {said}")
     with right, open_screen("speed", "passes"):
         st.markdown(HEADINGS["passes"])
-        plot, costs = batch_figures.plot_pass_costs, batch_figures.describe_pass_costs(batches)
-        show_figure(draw_cached(plot, batches, kind), "speed", "passes", costs, sentence=False)
+        plot, scale = batch_figures.plot_pass_costs, batch_figures.compute_pass_scale(model, batches)
+        costs = batch_figures.describe_pass_costs(batches, scale)
+        show_figure(draw_cached(plot, batches, scale, kind), "speed", "passes", costs, sentence=False)
         st.markdown(costs)
     with left.container(key="speed-dip"):
         st.markdown(dip)
     st.caption(TEXTS["batch"])
     with st.expander("The numbers behind the pictures"):
-        st.caption(f"{origin} {TEXTS['batch_table']}")
+        st.caption(f"{origin} {TEXTS['batch_table'].format(passes=1.0 / scale)}")
         show_table_list(draw_cached(batch_figures.build_rows, batches, key))
 
 

@@ -12,22 +12,22 @@ from specviz.web.speed.state import TEXTS, SpeedState
 
 
 def describe_answer(pair: str, model: RoundModel, has_moved: bool) -> str:
-    """What the large number is: times as fast as target-only sampling, of what, and how it is known."""
+    """How the large number is known: of which pair and machine, and whether it was measured."""
     begin = model.compute_speed(model.alpha, model.c, model.gamma)
     how = {
-        MEASURED: f"measured, {name_pair(pair)} on {model.machine}",
-        PREDICTED: f"the pair {name_pair(pair)} on {model.machine}, predicted",
-        COMPUTED: f"computed from the acceptance of {name_pair(pair)} and the pass times of {model.machine}",
+        MEASURED: f"Measured: {name_pair(pair)} on {model.machine}",
+        PREDICTED: f"Predicted: {name_pair(pair)} on {model.machine}",
+        COMPUTED: f"Computed: acceptance of {name_pair(pair)}, pass times of {model.machine}",
     }.get(model.kind)
     if how is None:
-        return "as fast as target-only sampling: an example. These models were not timed; predict them below."
+        return "An example: these models were not timed. Predict them below."
     if has_moved:
-        return f"as fast as target-only sampling, computed for these sliders. They began at {begin:.2f}×."
+        return f"Computed for these sliders. They began at {begin:.2f}×."
     span = ""
     if model.kind == MEASURED:
         _, low, high = headline.FACTORS["1"]
-        span = f" (95% interval {low:.2f} to {high:.2f})"
-    return f"as fast as target-only sampling with these sliders: {how}{span}."
+        span = f", 95% interval {low:.2f} to {high:.2f}"
+    return f"{how}{span}."
 
 
 def introduce_plan(state: SpeedState, plan: SpeedPlan | None) -> str:
@@ -49,13 +49,13 @@ def introduce_plan(state: SpeedState, plan: SpeedPlan | None) -> str:
 
 
 def describe_batches(model: RoundModel, batches: BatchSpeeds) -> tuple[str, str]:
-    """The speed of the most texts as a large number with its words, that of one beside it; with how many texts drafting costs time."""
+    """The speed of one text with that of the most, and with how many texts drafting costs time: the first number, then its words."""
     speeds = dict(zip(batches.rows, estimate_speeds(model, batches), strict=True))
     first, last = batches.rows[0], batches.rows[-1]
     slower = [str(texts) for texts, speed in speeds.items() if speed.high < 1.0]
-    said = f"with {last} texts at once, {speeds[first].value:.2f}× with one."
+    said = f"with one text, {speeds[last].value:.2f}× with {last}."
     said += f" Only with {' or '.join(slower)} texts is a draft clearly slower than none." if slower else ""
-    return f"{speeds[last].value:.2f}×", said
+    return f"{speeds[first].value:.2f}×", said
 
 
 def explain_dip(model: RoundModel, batches: BatchSpeeds) -> str:

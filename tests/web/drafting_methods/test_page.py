@@ -22,7 +22,7 @@ from specviz.web.drafting_methods import block_gain, export, view, words, work
 from specviz.web.drafting_methods import first_token_figures as figures
 from specviz.web.drafting_methods import rule_matrix as figures_matrix
 from specviz.web.drafting_methods import state as web
-from specviz.web.drafting_methods.overview import build_overview, load_icons
+from specviz.web.drafting_methods.overview import build_overview, build_picture, load_icons
 from specviz.web.drafting_methods.pair_bars import build_pair_bars
 from specviz.web.drafting_methods.state import MethodsQuestion, MethodsState, build_first_settings, load_recorded_comparisons
 from tests.pages import PROMPT, FreeTicket, draw_first_paint
@@ -46,7 +46,7 @@ def comparison() -> MethodComparison:
 
 def open_page(query: dict[str, str]) -> dict:
     """What the first paint shows, in a process where torch cannot be imported."""
-    rows = '"rows": len(given[0]["payload"]["rows"]), "chosen": given[0]["chosen"], "trees": [len(one["payload"]["nodes"]) for one in given[1:]]'
+    rows = '"rows": [len(one["payload"]["rows"]) for one in (given[0], given[-1])], "chosen": given[0]["chosen"], "trees": [len(one["payload"]["nodes"]) for one in given[1:-1]]'
     return draw_first_paint("drafting_methods", query, f"{PROMPT}, {rows}")
 
 
@@ -131,13 +131,54 @@ def test_a_measured_comparison_has_a_servers_computed_speeds_as_second_marks(com
             assert line["other"] is None
         else:
             assert line["other"] == {"at": pytest.approx(found.value * payload["unit"]), "said": f"{found.value:.2f}"}
-    assert there.cost_model.title in payload["marks"] and "without what drawing and checking a tree takes" in payload["marks"]
+    assert "H200 with a target of 8B" in payload["heads"][1] and build_overview(comparison)["heads"] == []
     assert all(line["other"] is None for line in build_overview(comparison)["rows"])
     said, (count, _) = words.explain_elsewhere(comparison, there), words.answer_which_pay(there, "")
-    assert count in said and all(words.compute_speed(there.row(key), there).value > 1.0 for key in words.WIDE)
+    assert (
+        count in said
+        and "What drawing and checking a tree takes longer than a chain is not counted" in said
+        and all(words.compute_speed(there.row(key), there).value > 1.0 for key in words.WIDE)
+    )
     assert view.compute_elsewhere(there) is None and words.explain_elsewhere(comparison, None) == ""
     slow = replace(there, rows=tuple(replace(row, ms=there.row("target").ms) for row in there.rows))
     assert words.explain_elsewhere(comparison, slow) == "", "nothing gains there"
+
+
+@pytest.mark.parametrize("choice", DISTRIBUTIONS)
+def test_the_picture_has_the_time_of_a_rounds_tokens_in_each_way_on_one_scale(choice):
+    one = load_recorded_comparisons()[choice]
+    there = view.compute_elsewhere(one)
+    picture = build_picture(one, there, "here")
+    assert [line["key"] for line in picture["rows"]] == list(DRAFTING_METHODS), "methods keep their places on every machine"
+    scales, longest = set(), 0.0
+    for line in picture["rows"]:
+        row = one.row(line["key"])
+        speeds = [None, words.compute_speed(row, one), words.compute_speed(there.row(row.key), there)]
+        if row.reason:
+            assert (line["bars"], line["about"]) == ([], row.reason)
+            continue
+        kinds = ["target", "measured", "computed"][: 1 if row.key == "target" else 2 if row.key == "early-exit" else 3]
+        assert [bar["kind"] for bar in line["bars"]] == kinds
+        for bar, speed in zip(line["bars"], speeds, strict=False):
+            passes = row.per_pass / (speed.value if speed else 1.0)
+            assert float(bar["said"]) == pytest.approx(passes, abs=0.005) and bar["speed"] == (
+                f"{speed.value:.2f}×" if speed else ""
+            )
+            scales.add(round(bar["at"] / passes, 9))
+            longest = max(longest, bar["at"])
+        assert "lossy" in "".join(bar["told"] for bar in line["bars"]) or row.exact, "a lossy method is never only faster"
+    assert len(scales) == 1 and longest == pytest.approx(1.0)
+    notes = {line["key"]: line["note"] for line in picture["rows"] if line["note"]}
+    assert list(notes) == (["draft"] if headline.find_headline(one.settings) else [])
+    assert all(f"{headline.find_headline(one.settings)[0]:.2f}×" in note for note in notes.values())
+
+
+def test_a_rounds_drawing_has_as_many_draft_tokens_as_a_round_of_its_method(comparison):
+    """Trees of the fastest size are drawn larger; their description says that the size is measured."""
+    for key, shapes in load_icons().items():
+        row, drawn = comparison.row(key), sum(one["class"] in ("draft", "target") and one.get("x", 0) >= 50 for _, one in shapes)
+        if not row.entry.size_from_curve and key not in ("target", "lookahead"):
+            assert drawn == max(row.trace and len(row.trace.rounds[-1].proposals), 1), key
 
 
 @pytest.mark.parametrize("costs", ("", "h200-8b"))
@@ -180,7 +221,13 @@ def test_no_name_of_a_method_holds_a_comma_and_the_larger_tree_is_as_described()
 
 def test_the_recorded_comparison_opens_without_torch_and_says_where_it_was_measured():
     seen = open_page({})
-    assert (seen["errors"], seen["heavy"], seen["rows"], seen["figures"], seen["trees"]) == (0, [], len(DRAFTING_METHODS), 0, [])
+    assert (seen["errors"], seen["heavy"], seen["rows"], seen["figures"], seen["trees"]) == (
+        0,
+        [],
+        [len(DRAFTING_METHODS)] * 2,
+        0,
+        [],
+    )
     assert "Run all methods" in seen["buttons"] and "Stop" not in seen["buttons"] and seen["chosen"] == "", "nothing is chosen"
     assert any(one.startswith("Recorded, measured ") and "cores" in one and "runs" in one for one in seen["text"])
 
@@ -193,7 +240,7 @@ def test_a_link_opens_a_round_of_its_method_and_first_tokens_where_they_are_its_
 
 def test_a_damaged_link_opens_and_every_bad_value_is_named_as_text():
     seen = open_page({"distribution": "7", "row": "<b>x</b>", "pair": "/etc", "prompt": "a $x$ :red[b] <i>c</i>"})
-    assert (seen["errors"], seen["prompt"], seen["rows"]) == (0, "a $x$ :red[b] <i>c</i>", len(DRAFTING_METHODS))
+    assert (seen["errors"], seen["prompt"], seen["rows"]) == (0, "a $x$ :red[b] <i>c</i>", [len(DRAFTING_METHODS)] * 2)
     said = "\n".join(seen["text"])
     for part in (
         "link's choice of sampling was left out",

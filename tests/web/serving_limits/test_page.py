@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from dataclasses import replace
+from math import log
 
 import pytest
 
@@ -346,7 +347,11 @@ def test_the_story_is_the_closest_tie_of_two_words_told_with_its_own_numbers():
     marks = ties.build_story(replace(seen, pairings=rest))
     assert marks is not None and marks.gaps[0] == min(pair.margins[0] for pair in seen.differences if pair not in words)
     assert told.tokens[0] != told.tokens[1] and told.before and all(told.after)
-    assert f"{told.gaps[0]:.2g} apart in float32" in told.sentence
+    for way, gap in enumerate(told.gaps):
+        shares = told.compare_tokens(way)
+        assert sum(shares) == pytest.approx(1.0) and log(shares[way] / shares[1 - way]) == pytest.approx(gap), (
+            "the one written leads"
+        )
     assert ("makes them equal" if told.gaps[1] == 0.0 else "swaps them") in told.sentence
     assert "swaps them" in replace(told, gaps=(0.1, 0.2)).sentence
     assert [ties._end_sentence(text) for text in (" it. Then", " so", ' x."\n')] == [" it.", " so …", ' x."']
@@ -374,8 +379,15 @@ def test_the_page_opens_with_the_question_and_what_models_wrote_is_text():
     seen = open_page({})
     assert any("Which of the two is wrong?" in line for line in seen["said"])
     story = ties.NearTieStory(("<x>", "y"), "<b>", ("<c>", "d"), ("<e>", "f"), 1, (0.1, 0.2), 1.0)
-    fork, bars = ties.build_fork(story), ties.build_lead_bars(story)
-    assert all(raw not in fork + bars for raw in ("<x>", "<b></", "<c>", "<e>")) and "&lt;c&gt;" in fork and "&lt;c&gt;" in bars
-    assert "<b>&lt;c&gt;</b>&lt;e&gt;" in fork and "… &lt;b&gt;" in fork
+    fork, bars = ties.build_fork(story, {"<x>": "<note>"}), ties.build_lead_bars(story)
+    assert (
+        all(raw not in fork + bars for raw in ("<x>", "<b></", "<c>", "<e>", "<note>"))
+        and "&lt;c&gt;" in fork
+        and "&lt;c&gt;" in bars
+    )
+    assert "<b>&lt;c&gt;</b>&lt;e&gt;" in fork and "… &lt;b&gt;" in fork and "<small>&lt;note&gt;</small>" in fork
+    assert re.findall("(best|second)'><b>([^<]+)</b>.*?width:([0-9.]+)%", fork) == [
+        ("best", "&lt;c&gt;", "52.50"), ("second", "d", "47.50"), ("second", "&lt;c&gt;", "45.02"), ("best", "d", "54.98"),
+    ]  # fmt: skip
     made = html.build_two_texts([TextLine("<a>", "right", "<b>", "<c>", " <d>", "&")])
     assert "<i>&lt;b&gt;</i>&lt;c&gt; <b class='right'>≠ &lt;d&gt;</b>&amp;" in made

@@ -35,7 +35,7 @@ def test_a_damaged_link_opens_and_every_bad_value_is_named_as_text():
     said = "\n".join(seen["text"])
     assert "link's drafting method was left out" in said and "'<b>x</b>'" in said and "link's temperature was left out" in said
     assert "The link's acceptance rate was left out: it must be a number from 0 to 1, got 7.0." in seen["text"]
-    assert any("a longer pass costs more" in one for one in seen["said"]), "the tab that it names is open"
+    assert any("checking costs more in a large batch" in one for one in seen["said"]), "the tab that it names is open"
 
 
 def test_a_link_leads_to_what_it_was_made_from():
@@ -91,7 +91,8 @@ def test_a_link_opens_the_tab_the_costs_and_the_sliders_that_it_names():
     assert "Computed from both: tokens per target pass of this pair, costs of H200, target of 1.7B." in said
     assert "A draft of 28 layers beside this target of 28" in said and "Costs of H200, target of 1.7B: NVIDIA H200" in said
     (answer,) = [one for one in seen["html"] if "answer-line" in one]
-    assert "computed for these sliders" in answer, "one answer in sight"
+    assert "as fast as without a draft" in answer, "one answer in sight"
+    assert any(one.startswith("Computed for these sliders. They began at ") for one in seen["captions"])
 
 
 def test_another_machine_moves_what_is_its_own_and_leaves_the_pairs_acceptance():

@@ -171,12 +171,26 @@ def test_many_texts_begin_at_the_headline_and_say_what_the_sliders_say():
         max(model.compute_speed(model.alpha, model.c, gamma, texts) for gamma in range(1, 17)) for texts in sizes
     ]
     number, said = words.describe_batches(model, batches)
-    assert number == f"{speeds[-1]:.2f}×" and said.startswith(f"with {sizes[-1]} texts at once, {speeds[0]:.2f}× with one.")
+    assert number == f"{speeds[0]:.2f}×" and said.startswith(f"with one text, {speeds[-1]:.2f}× with {sizes[-1]}.")
     found = batch_figures.estimate_speeds(model, batches)
     assert (found[0].low, found[0].high) == pytest.approx(headline.FACTORS["1"][1:])
     slower = [str(texts) for texts, one in zip(sizes, found, strict=True) if one.high < 1.0]
     assert slower and f"Only with {' or '.join(slower)} texts is a draft clearly slower than none." in said
     assert any(one.value < 1.0 <= one.high for one in found), "a speed below 1 whose interval holds 1 is not called slower"
+
+
+def test_a_pass_takes_as_long_in_the_picture_of_batches_as_in_the_lanes_at_the_top():
+    batches = load_batches()
+    model = build_bench_model(batches)
+    scale, at = (
+        batch_figures.compute_pass_scale(model, batches),
+        [1, *(gamma + 1 for gamma in batches.gammas)].index(1 + model.gamma),
+    )
+    lines = {trace.name: trace.y for trace in batch_figures.plot_pass_costs(batches, scale).data}
+    parts = model.compute_parts(model.gamma, model.c)
+    assert lines["one text"][at] == pytest.approx(parts.target_pass)
+    assert f"takes {parts.target_pass:.2f} times as long" in batch_figures.describe_pass_costs(batches, scale)
+    assert lines["64 texts"][at] == pytest.approx(model.compute_parts(model.gamma, model.c, 64).target_pass)
 
 
 def test_the_dip_stands_where_drafting_leaves_the_quick_passes():
@@ -280,7 +294,7 @@ def test_both_lanes_write_the_same_tokens_and_the_ratio_of_their_lengths_is_the_
     assert alone == list(range(timeline_figures.TOKENS)) and set(passes.text) - {""} <= {"1", f"{tokens:.1f}"}
     ends, names = figure.layout.annotations[::2], figure.layout.annotations[1::2]
     assert [one.text.strip() for one in ends] == ["time <b>10</b>", f"time <b>{timeline_figures.format_number(end)}</b>"]
-    assert names[0].text == "<b>Target only</b>: 1 token takes 1"
+    assert names[0].text == "<b>Without a draft</b>: 1 token takes 1"
     assert names[1].text.startswith(f"<b>With a draft</b>: {tokens:.1f} tokens take ")
     terms = [float(one) for one in re.findall(r">([\d.]+)</b>", names[1].text)]
     assert sum(terms) == pytest.approx(parts.cost, abs=0.02), "its parts make the length of a round"

@@ -1,24 +1,21 @@
-// The drafting methods as one chart: a line for each with its drawing, tokens per target pass, and speed. A line is chosen with a click.
+// The drafting methods as one chart: a line for each with its drawing and its speed. A line is chosen with a click.
 
 import { h, s, say, show, setSize } from "../../lib/dom.js";
 import { mounted } from "../../lib/mount.js";
 
 const NARROW = 720;
-const UNSURE = "no difference seen"; // web/drafting_methods/overview.py says it
 
 class MethodsView {
   constructor() {
     this.presented = false; // the round below is what the presenter view shows
     this.whole = false;
-    [this.ticks, this.ends] = [0, 1].map(() => h("div", { class: "ticks" }));
-    this.below = h("div", { class: "below", "aria-hidden": "true" }, h("span", {}), this.ends);
-    this.head = h("div", { class: "heads", "aria-hidden": "true" }, h("span", { class: "who" }, h("b", {}, "Choose a row to step through one of its rounds")), h("span", { class: "per" }, "tokens of a round"),
-      h("span", { class: "cost" }, "its time, in passes"), this.times = h("span", { class: "times" }), h("span", { class: "fast" }, h("span", {}, "times as fast as target only"), this.ticks), this.reads = h("span", { class: "reads" }));
+    this.ticks = h("div", { class: "ticks" });
+    this.head = h("div", { class: "heads", "aria-hidden": "true" }, h("span", { class: "who" }, "Choose a row to see one of its rounds"), h("span", { class: "fast" }, h("span", {}, "times as fast as no draft"), this.ticks), this.reads = h("span", { class: "reads" }));
     this.list = h("ul", { class: "lines" });
     this.more = h("button", { type: "button", class: "button" });
     this.more.addEventListener("click", () => { this.whole = !this.whole; this.draw(); });
     this.key = h("p", { class: "note" });
-    this.node = h("section", { class: "stage methods", "aria-label": "The drafting methods" }, this.head, this.list, this.below, h("div", { class: "foot" }, this.more, this.key));
+    this.node = h("section", { class: "stage methods", "aria-label": "The drafting methods" }, this.head, this.list, h("div", { class: "foot" }, this.more, this.key));
   }
 
   update({ data: { payload, chosen }, setTriggerValue }) {
@@ -34,7 +31,7 @@ class MethodsView {
   }
 
   fill() {
-    const { rows, ticks, unit, key, marks: legend } = this.payload;
+    const { rows, ticks, unit, marks, heads } = this.payload;
     const groups = new Set([""]);
     this.rows = [];
     this.list.replaceChildren(...rows.flatMap((row) => {
@@ -45,11 +42,9 @@ class MethodsView {
       return [h("li", { class: "group" }, row.group), made.node];
     }));
     this.exact = rows.filter((row) => !row.group && row.speed && row.key !== "target").length; // those that the answer above counts
-    for (const node of [this.ticks, this.ends]) node.replaceChildren(...ticks.map(({ at, said }) => placeAt(h("span", { class: at === unit ? "one" : "" }, said), at)));
-    const marks = rows.some(({ other }) => other) ? ["● measured", "◇ computed"] : [];
-    this.reads.replaceChildren(...marks.map((said) => h("span", {}, said)));
-    say(this.times, `times as fast as target only${marks.length ? `: ${marks.join(", ")}` : ""}`);
-    this.key.replaceChildren(h("span", { class: "of-drawings" }, `${key} `), h("span", { class: "marks" }, legend));
+    this.ticks.replaceChildren(...ticks.map(({ at, said }) => placeAt(h("span", { class: at === unit ? "one" : "" }, said), at)));
+    this.reads.replaceChildren(...heads.map((said) => h("span", {}, said)));
+    say(this.key, marks);
   }
 
   choose(key) {
@@ -87,27 +82,20 @@ function placeAt(node, share) {
 function makeRow(row, { unit, size }, choose) {
   const svg = s("svg", { class: "drawing", "aria-hidden": "true" }, ...row.drawing.map(([tag, attributes]) => s(tag, attributes)));
   setSize(svg, ...size);
-  const name = h("span", { class: "name" }, h("b", {}, row.name), ...(row.tag ? [" ", h("span", { class: "tag" }, row.tag)] : []), h("span", { class: "hint" }, "one round of it below ↓"));
-  const line = h("span", { class: "about" }, row.line, ...(row.pass && row.cost ? [h("span", { class: "facts" }, ` ${row.pass.said} tokens a round, in the time of ${row.cost} passes.`)] : []));
-  const per = h("span", { class: "per" });
-  if (row.pass) {
-    const bar = h("i", { class: "length" });
-    bar.style.width = `${(100 * row.pass.at).toFixed(2)}%`;
-    per.append(h("span", { class: "run" }, bar), h("span", { class: "value" }, row.pass.said));
-  }
+  const name = h("span", { class: "name" }, h("b", {}, row.name), ...(row.tag ? [" ", h("span", { class: "tag" }, row.tag)] : []));
   const plot = h("span", { class: "fast" }, placeAt(h("i", { class: "one" }), unit));
   const reads = h("span", { class: "reads" });
   if (!row.speed) reads.append(h("span", { class: "told" }, row.tag || !row.pass ? "" : "not computed"));
   if (row.speed) {
-    const { at, low, high, told, said, span } = row.speed;
+    const { at, low, high, told, hollow, said } = row.speed;
     const range = placeAt(h("i", { class: "range" }), low);
     range.style.width = `${(100 * Math.max(0, high - low)).toFixed(2)}%`;
     if (told) plot.append(range);
     if (row.other) plot.append(placeAt(h("i", { class: "other" }), row.other.at));
-    plot.append(placeAt(h("i", { class: `dot ${told === UNSURE ? "hollow" : ""}` }), at));
-    reads.append(h("span", { class: "value" }, said, ...(span ? [" ", h("span", { class: "span" }, `(${span})`)] : [])), " ", h("span", { class: "told" }, told, ...(row.other ? [h("span", { class: "there" }, `◇ ${row.other.said}`)] : [])));
+    plot.append(placeAt(h("i", { class: `dot ${hollow ? "hollow" : ""}` }), at));
+    reads.append(h("span", { class: "value" }, `${said}×`, " ", h("span", { class: "told" }, told)), ...(row.other ? [h("span", { class: "there" }, `◇ ${row.other.said}×`)] : []));
   }
-  const face = h("button", { type: "button", class: "method", "aria-label": describeRow(row) }, svg, h("span", { class: "titles" }, name, line), per, h("span", { class: "cost value" }, row.cost ?? "–"), plot, reads);
+  const face = h("button", { type: "button", class: "method", "aria-label": describeRow(row) }, svg, h("span", { class: "titles" }, name, h("span", { class: "about" }, row.line)), plot, reads);
   face.addEventListener("click", choose);
   return { row, face, node: h("li", { "data-row": row.key }, face) };
 }

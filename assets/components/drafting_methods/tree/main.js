@@ -3,7 +3,8 @@
 import { button, h, say } from "../../lib/dom.js";
 import { listenToKeys } from "../../lib/keys.js";
 import { mounted } from "../../lib/mount.js";
-import { drawMask, drawTree, fillMask, fillTree, makeMask, makeTree, placeTree } from "./chips.js";
+import { drawTree, fillTree, makeTree, placeTree } from "../../lib/tree.js";
+import { drawMask, fillMask, makeMask } from "./mask.js";
 import { drawUniform, drawDistributions, makeUniform, makeDistributions } from "./uniform.js";
 
 const NARROW = 640;

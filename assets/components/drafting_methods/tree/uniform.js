@@ -5,7 +5,7 @@ import { h, move, place, s, say, show, setSize } from "../../lib/dom.js";
 import { glyphLine } from "../../lib/glyphs.js";
 import { makeHatches } from "../../lib/hatches.js";
 import { uniformText, number } from "../../lib/numbers.js";
-import { FATES } from "./chips.js";
+import { FATES } from "../../lib/tree.js";
 
 export function makeUniform() {
   const accepted = s("rect", { class: "zone accepted" });

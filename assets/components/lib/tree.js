@@ -1,14 +1,12 @@
-// The tree of draft tokens: chips where the payload says they stand, lines to their parents, the mask beside it.
+// The tree of draft tokens: chips where the payload says they stand, and lines to their parents.
 
-import { h, place, s, say, show, setSize } from "../../lib/dom.js";
-import { glyphLine, glyphSpans } from "../../lib/glyphs.js";
+import { h, place, s, say, setSize } from "./dom.js";
+import { glyphLine, glyphSpans } from "./glyphs.js";
 
 const ROOT = -1;
 const HIGH = { usual: 36, grand: 60, least: 28 }; // of a line of chips
 const FROM = 46; // px that the end of the text takes at the left
 const CHIP = { widest: 190, gap: 110, near: 30, closest: 18 };
-const CELL = 15; // of the mask
-const NAMES = 76; // px of the names at its left and above
 const LETTER = 8.5; // px, about, of a name in a chip
 
 export function makeTree(view) {
@@ -39,14 +37,14 @@ export function fillTree(tree, payload, view) {
   if (tree.end) tree.end.face.addEventListener("click", () => view.goTo(view.steps.findIndex(({ kind }) => kind === "end")));
 }
 
-/** Where everything stands in a width, and in a height where one is given. No chip is wider than it needs to be read. */
-export function placeTree(tree, payload, width, height = Infinity) {
+/** Where everything stands in a width, and in a height where one is given, with at least so much for a line. No chip is wider than it needs to be read. */
+export function placeTree(tree, payload, width, height = Infinity, least = HIGH.least) {
   const columns = Math.max(1, payload.columns), lines = Math.max(1, payload.lines);
   const from = width < 500 ? 22 : FROM;
   const step = Math.min((width - from) / columns, CHIP.widest + CHIP.gap);
   const wide = Math.max(26, Math.min(CHIP.widest, step - (step > 150 ? CHIP.near : CHIP.closest)));
   const widths = Array.from({ length: columns }, (_, col) => Math.min(wide, Math.max(56, ...tree.all.filter(({ one }) => one.col === col).map(({ one }) => 44 + LETTER * glyphLine(one.glyphs, 24).length))));
-  const line = Math.min(height < Infinity ? HIGH.grand : HIGH.usual, Math.max(HIGH.least, Math.floor(height / lines)));
+  const line = Math.min(height < Infinity ? HIGH.grand : HIGH.usual, Math.max(least, Math.floor(height / lines)));
   const used = from + (columns - 1) * step + wide + 4; // and the ring around a chip
   setSize(tree.svg, used, lines * line);
   place(tree.node, { height: lines * line, width: used });
@@ -83,33 +81,4 @@ export function drawTree(tree, view) {
   tree.end.face.disabled = !over;
   tree.end.face.setAttribute("aria-label", `${tree.end.one.name}: ${is === "residual" ? "replacement" : "bonus"}`);
   say(tree.end.mark, SIGNS[is] ?? "");
-}
-
-export function makeMask() {
-  const svg = s("svg", { class: "mask", role: "img" });
-  const note = h("p", { class: "hint" });
-  const node = h("figure", { class: "maskCard" }, h("h3", {}, "Attention mask"), svg, note);
-  say(note, "Row: a draft token; column: what it may see, besides the text. Branch by branch.");
-  return { node, svg };
-}
-
-export function fillMask(card, payload) {
-  const { mask, order, nodes } = payload;
-  const size = CELL * Math.max(1, order.length);
-  card.width = order.length > 1 ? NAMES + size : 0;
-  setSize(card.svg, NAMES + size, NAMES + size);
-  const middle = (at) => NAMES + (at + 0.5) * CELL;
-  const heads = order.map((node, x) => s("text", { class: "column", transform: `translate(${middle(x) + 4} ${NAMES - 6}) rotate(-90)` }, glyphLine(nodes[node].glyphs, 9)));
-  card.order = order;
-  card.rows = order.map((node, y) =>
-    s("g", { class: "maskRow" }, s("text", { x: NAMES - 6, y: middle(y) + 4 }, glyphLine(nodes[node].glyphs, 9)),
-      ...order.map((other, x) => s("rect", { class: mask[node][other] ? "sees" : "blind", x: NAMES + x * CELL + 1, y: NAMES + y * CELL + 1, width: CELL - 2, height: CELL - 2, rx: 2 }))));
-  card.svg.replaceChildren(...heads, ...card.rows);
-  show(card.node, order.length > 1);
-  const said = order.map((node) => `${nodes[node].name} sees ${order.filter((other) => mask[node][other] && other !== node).map((other) => nodes[other].name).join(", ") || "only the text"}`);
-  card.svg.setAttribute("aria-label", `Attention mask. ${said.join("; ")}.`);
-}
-
-export function drawMask(card, view) {
-  for (const [y, row] of (card.rows ?? []).entries()) row.classList.toggle("now", view.step.node === card.order[y]);
 }

@@ -1,0 +1,189 @@
+// One drafting method at a time: a recorded round of it, and how long the tokens of a round take without a draft and with it.
+
+import { button, h, s, say, show } from "../../lib/dom.js";
+import { mounted } from "../../lib/mount.js";
+import { countTokens, makeTokenLegend } from "../../lib/tokens.js";
+import { drawTree, fillTree, makeTree, placeTree } from "../../lib/tree.js";
+
+const NARROW = 720;
+const HIGH = { wide: 250, narrow: 200, least: 22 }; // px of a round, and of a line of it
+const SHORT = 40; // letters of the text before a round, on a phone
+const DRAFTED = 900; // ms that a round stands as drafted, before the target has checked it
+
+class PictureView {
+  constructor() {
+    this.presented = false; // the round below is what the presenter view shows
+    this.whole = false;
+    this.list = h("ul", { class: "names", "aria-label": "Drafting methods" });
+    this.more = button("", "all methods of this page", () => { this.whole = !this.whole; this.draw(); });
+    this.select = h("select", { "aria-label": "Drafting method" });
+    this.select.addEventListener("change", () => this.choose(this.select.value));
+    const [before, after] = [["‹", "the method before", -1], ["›", "the next method", 1]].map(([sign, said, by]) => button(sign, said, () => this.step(by)));
+    before.setAttribute("aria-label", "the method before");
+    after.setAttribute("aria-label", "the next method");
+    this.name = h("h2", { class: "headline" });
+    this.about = h("p", { class: "about" });
+    this.icon = h("div", { class: "icon", "aria-hidden": "true" });
+    this.walk = button("Step through this round ↓", "how the target checks it, token by token", () => this.walkRound(), "primary");
+    this.before = h("p", { class: "before" });
+    this.tree = makeTree(this);
+    this.legend = makeTokenLegend(["draft", "accepted", "rejected", "residual", "bonus"]);
+    this.checked = h("p", { class: "checked" });
+    this.figure = h("figure", { class: "figure" }, this.before, this.tree.node, h("div", { class: "under" }, this.checked, this.legend.node));
+    this.title = h("h3", {});
+    this.bars = h("ul", { class: "times" });
+    this.note = h("p", { class: "note" });
+    this.time = h("div", { class: "time" }, this.title, this.bars, this.note);
+    this.node = h("section", { class: "stage picture", "aria-label": "One drafting method" },
+      h("nav", { class: "side", "aria-label": "Choose a drafting method" }, h("h3", {}, "Choose a method"), this.list, this.more),
+      h("div", { class: "picker" }, before, this.select, after),
+      h("div", { class: "main" }, h("div", { class: "said", "aria-live": "polite" }, this.name, this.about), this.icon, this.walk, this.figure, this.time));
+  }
+
+  update({ data: { payload, chosen }, setTriggerValue }) {
+    this.send = setTriggerValue;
+    const said = JSON.stringify(payload);
+    if (chosen && chosen !== this.given) this.chosen = this.given = chosen;
+    this.chosen ||= payload.first;
+    if (said !== this.said) {
+      this.said = said;
+      this.payload = payload;
+      this.shown = null;
+      this.fill();
+    }
+    this.draw();
+  }
+
+  fill() {
+    const { rows } = this.payload;
+    const groups = [...new Set(rows.map(({ group }) => group))].map((group) => [group, rows.filter((row) => row.group === group)]);
+    this.faces = [];
+    this.list.replaceChildren(...groups.flatMap(([group, inside]) => [...(group ? [h("li", { class: "group" }, "Not exact")] : []), ...inside.map((row) => this.makeName(row))]));
+    this.select.replaceChildren(...groups.map(([group, inside]) => h("optgroup", { label: group ? "Not exact" : "Exact" }, ...inside.map(({ key, name }) => h("option", { value: key }, name)))));
+    this.order = groups.flatMap(([, inside]) => inside);
+  }
+
+  makeName(row) {
+    const face = h("button", { type: "button", class: "pick", "aria-label": row.tag ? `${row.name}, ${row.tag}` : row.name }, this.makeDrawing(row), h("span", {}, row.name));
+    face.addEventListener("click", () => this.choose(row.key));
+    const node = h("li", {}, face);
+    this.faces.push({ row, face, node });
+    return node;
+  }
+
+  makeDrawing({ drawing }) {
+    return s("svg", { class: "drawing", "aria-hidden": "true", viewBox: `0 0 ${this.payload.size.join(" ")}` }, ...drawing.map(([tag, attributes]) => s(tag, attributes)));
+  }
+
+  choose(key) {
+    this.chosen = this.given = key;
+    this.draw();
+    this.send("row", key);
+  }
+
+  step(by) {
+    const at = this.order.findIndex(({ key }) => key === this.chosen);
+    this.choose(this.order[(at + by + this.order.length) % this.order.length].key);
+  }
+
+  walkRound() {
+    this.given = this.chosen;
+    this.send("round", this.chosen);
+  }
+
+  goToNode() { this.walkRound(); } // a chip leads to its round, too
+
+  goTo() { this.walkRound(); }
+
+  get steps() { return [{ kind: "end" }]; }
+
+  get row() { return this.order.find(({ key }) => key === this.chosen) ?? this.order[0]; }
+
+  draw() {
+    if (!this.payload) return;
+    for (const { row, face, node } of this.faces) {
+      const is = row.key === this.chosen;
+      show(node, (this.whole && !this.room) || row.inSight || is);
+      face.setAttribute("aria-pressed", String(is));
+    }
+    say(this.more, this.whole ? "Fewer methods" : `All ${this.order.length} methods`);
+    this.more.setAttribute("aria-expanded", String(this.whole));
+    const { row } = this;
+    if (this.shown === row) return;
+    this.shown = row;
+    this.select.value = row.key;
+    this.name.replaceChildren(row.name, ...(row.tag ? [" ", h("span", { class: "tag" }, row.tag)] : []));
+    say(this.about, row.about);
+    this.icon.replaceChildren(this.makeDrawing(row));
+    say(this.title, row.title);
+    this.bars.replaceChildren(...row.bars.map((bar) => makeTime(bar, row.bars[0])));
+    say(this.note, row.note);
+    show(this.note, Boolean(row.note));
+    show(this.time, row.bars.length > 0);
+    show(this.walk, Boolean(row.round));
+    show(this.figure, Boolean(row.round));
+    if (row.round) this.playRound(row.round);
+  }
+
+  /** A round as drafted, and a moment later as the target has checked it. */
+  playRound(round) {
+    const { nodes, ending } = round;
+    fillTree(this.tree, round, this);
+    this.placeRound();
+    const drafts = nodes.length;
+    say(this.checked, drafts ? `${drafts} draft token${drafts === 1 ? "" : "s"}, checked in one pass of the target:` : "No draft: one pass of the target writes one token.");
+    clearTimeout(this.later);
+    const still = matchMedia("(prefers-reduced-motion: reduce)").matches || !drafts;
+    this.check(still);
+    if (!still) this.later = setTimeout(() => this.check(true), DRAFTED);
+    const counts = {};
+    for (const { status } of nodes) counts[status] = 1;
+    if (ending && drafts) counts[ending.kind === "residual" ? "residual" : "bonus"] = 1;
+    countTokens(this.legend, counts);
+  }
+
+  check(over) {
+    const decided = new Set(over ? this.shown.round.nodes.flatMap(({ status }, i) => (status === "unchecked" ? [] : [i])) : []);
+    drawTree(this.tree, { step: { kind: over ? "tally" : "tree", node: null }, decided, over });
+    this.node.dataset.checked = String(over);
+  }
+
+  placeRound() {
+    const width = this.figure.clientWidth;
+    if (!width || !this.shown?.round) return;
+    const narrow = this.node.classList.contains("narrow"), { before } = this.shown.round;
+    say(this.before, before ? `… ${narrow ? endOf(before, SHORT) : before}` : "The text begins here.");
+    placeTree(this.tree, this.shown.round, width, narrow ? HIGH.narrow : HIGH.wide, HIGH.least);
+  }
+
+  resize() {
+    this.node.classList.toggle("narrow", this.node.clientWidth < NARROW);
+    if (this.room !== this.drawn) this.draw(); // a projector has no place for all
+    this.drawn = this.room;
+    this.placeRound();
+  }
+
+  close() { clearTimeout(this.later); }
+}
+
+/** The last whole words of a text, of at most so many letters. */
+function endOf(text, most) {
+  return text.length > most ? text.slice(-most).replace(/^\S*\s/, "") : text;
+}
+
+/** How long the tokens take in one way; a line marks the time without a draft. */
+function makeTime({ kind, label, at, said, speed, told }, alone) {
+  const bar = h("i", { class: `length ${kind}` });
+  bar.style.width = spanTrack(at);
+  const mark = h("i", { class: "one" });
+  mark.style.left = spanTrack(alone.at);
+  const run = h("span", { class: "run" }, bar, ...(kind === "target" ? [] : [mark]), h("span", { class: "value" }, said));
+  return h("li", {}, h("span", { class: "way" }, label), h("span", { class: "speed" }, h("b", {}, speed), " ", h("span", {}, told)), run);
+}
+
+/** A share of a bar's track, which keeps room for the number behind the longest. */
+function spanTrack(share) {
+  return `calc((100% - 48px) * ${share.toFixed(4)})`;
+}
+
+export default mounted(() => new PictureView());
