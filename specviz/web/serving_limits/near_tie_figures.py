@@ -236,7 +236,7 @@ def build_fork(story: NearTieStory, notes: Mapping[str, str]) -> str:
         note = f" <small>{escape(notes[name])}</small>" if name in notes else ""
         said = f"<q><b>{escape(story.tokens[way].strip())}</b>{escape(rest)}</q>"
         ways += f"<div><h3>{escape(name)}{note}</h3>{bars}<p class='writes'><span>so it writes</span>{said}</p></div>"
-    return f"<div class='fork'><p class='begin'><q>… {escape(story.before.strip())} <i aria-label='the next word'></i></q></p><div class='ways'>{ways}</div></div>"
+    return f"<div class='fork'><p class='begin'><q>… {escape(story.before.strip())} <i aria-hidden='true'></i></q></p><div class='ways'>{ways}</div></div>"
 
 
 def build_lead_bars(story: NearTieStory) -> str:
