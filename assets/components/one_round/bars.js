@@ -84,7 +84,7 @@ export function drawBars(panel, plan, probs, bars, frame, highest) {
   placeLine(panel.axis, plot.left, plot.base, plot.width);
   show(panel.legend, !frame.uniforms);
   show(panel.axis, bars.length > 0);
-  say(panel.title, frame.uniforms ? (bars.length ? "Why there is a bonus token" : "No draft tokens in this round") : plan.narrow ? "Probability of the next token" : `Probability of the next token, by ${frame.p ? "each model" : "the draft model"}`);
+  say(panel.title, frame.uniforms ? (bars.length ? "Why there is a bonus token" : "No draft tokens in this round") : titleBars(frame, probs, plan));
   say(panel.sub, frame.uniforms ? uniformsSub(bars, plan) : probs ? probs.place : "");
   say(panel.foot, frame.uniforms ? uniformsFoot(bars, plan) : describeShares(probs, frame, plan));
   const most = frame.uniforms ? 1 : highest;
@@ -103,6 +103,11 @@ export function drawBars(panel, plan, probs, bars, frame, highest) {
   const least = frame.p && places[0]?.wide < ROOMY ? Infinity : 0;
   for (const [i, one] of panel.slots.entries()) drawSlot(one, bars[i], names[i], places[i], plot, scale, frame, least);
   return { plot, scale };
+}
+
+function titleBars({ p, lifted, landed }, probs, { narrow }) {
+  if (lifted && probs?.beta != null) return landed ? "What comes out: accepted + residual" : "What is left without the overlap";
+  return narrow ? "Probability of the next token" : `Probability of the next token, by ${p ? "each model" : "the draft model"}`;
 }
 
 /** The numbers u of a block that was accepted whole: the bonus has no draft to be compared with, so the left panel looks back. */

@@ -26,7 +26,7 @@ export function drawHead(head, view) {
   head.presets.value = p ? OWN : from ? "" : preset;
   head.undo.classList.toggle("later", !p); // its room is kept: nothing moves when a bar is taken
   const place = view.position();
-  const origin = place ? `After “${place.before}” the draft model suggested ${place.draft}: draft token ${place.id} of the run.` : view.preset().about;
+  const origin = place ? `After “${place.before}” the draft model suggested ${place.draft}: draft token ${place.id} of the run.` : preset === view.payload.presets[0].id ? "" : view.preset().about; // the first one is what a draft usually is
   say(head.invented, place || p ? "" : view.texts.invented);
   head.origin.className = place || p ? "" : "wide";
   say(head.origin, p ? `Your own distributions, dragged from: ${place ? `draft token ${place.id} of the run` : view.preset().title.toLowerCase()}.${place ? ` ${view.texts.lumped}` : ""}` : origin);
