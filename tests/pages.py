@@ -63,12 +63,17 @@ class FreeTicket:
 
 def open_on_tiny_pair(page: str, folders, monkeypatch) -> AppTest:
     """The page after its first run and the work that it begins; ``storybook`` stands for the tiny pair."""
+    return settle(run_first(page, folders, monkeypatch), page)
+
+
+def run_first(page: str, folders, monkeypatch) -> AppTest:
+    """The page after its first run; what it begins may be under way."""
     places = dict(zip(("target", "draft"), map(str, folders), strict=True))
     cache.load_weights.cache_clear()  # of the shipped pair, where an earlier test loaded it
     monkeypatch.setitem(PAIRS, "storybook", replace(PAIRS["storybook"], is_shipped=False, **places))
     app = AppTest.from_file(str(ROOT / "pages" / f"{page}.py"), default_timeout=120)
     app.query_params["prompt"] = "Once upon"
-    return settle(app.run(), page)
+    return app.run()
 
 
 def settle(app: AppTest, page: str) -> AppTest:

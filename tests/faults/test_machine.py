@@ -119,7 +119,7 @@ def test_where_memory_ends_the_visitor_reads_so_and_what_was_drawn_before_stays(
             await guest.run_until(lambda: guest.can_press("exactness-draw-1000000"))
             await guest.settle(lambda: guest.press("exactness-draw-1000000"))
             await guest.run_until(lambda: guest.reads(MEMORY_FULL))
-            await guest.sample(10_000, "20,000 samples can", "samples")
+            await guest.sample(10_000, "20,000 samples", "samples")  # beside the verdict of the last test, at 10,000
 
     asyncio.run(visit_page())
     assert server.process.poll() is None

@@ -51,13 +51,14 @@ def show_page() -> None:
     screen = open_screen("exactness", "samples")
     top, drawings = screen.container(key="exactness-top"), screen.container(key="exactness-drawings")
     with top:
-        question, problems = show_fields(state)
+        fold, question, problems = show_fields(state)
     state.choose(question)
     show_notes(problems, "exactness-notes-fields")
     if question.source == FILE:
         state.test_uploads(read_uploads(state), work.examine_files)
     elif question.source != SERVER:
         state.prepare(work.prepare_session)
+    show_buttons_of_fold(state, *fold)
     session.sync_address(state)
     export_fold.show_export_fold("exactness", lambda: export.build_offer(state))
     if question.source in (FILE, SERVER):
@@ -88,8 +89,12 @@ def show_page() -> None:
     _show_folds(state)
 
 
-def show_fields(state: ExactnessState) -> tuple[ExactnessQuestion, list[str]]:
-    """What is tested in sight, the others folded: the question they ask, and sentences where one cannot be used."""
+def show_fields(state: ExactnessState) -> tuple[tuple[Any, Any, str], ExactnessQuestion, list[str]]:
+    """What is tested in sight, the others folded.
+
+    Returns what the fold's buttons need, drawn once it is known whether work begins; the question that the fields ask; and sentences
+    where one cannot be used.
+    """
     asked = state.question
     form = Form("exactness", state.turn, fill_fields(asked.settings))
     titles = {source: CHOICES[source] for source in list_sources()}
@@ -102,7 +107,6 @@ def show_fields(state: ExactnessState) -> tuple[ExactnessQuestion, list[str]]:
             key=f"exactness-file-{state.turn}", max_upload_size=load_options().upload_mb,
             help="A line is a JSON object with prompt, tokens (ids) or text, and perhaps stop and settings: docs/how-to/checking-your-server.md.",
         )  # fmt: skip
-    own = form.raw["source"] not in (FILE, SERVER)
     with st.container(key="fold"), st.popover("Settings", width="content"):
         top = st.container(key="problems")
         if form.raw["source"] != FILE:
@@ -116,14 +120,10 @@ def show_fields(state: ExactnessState) -> tuple[ExactnessQuestion, list[str]]:
         count = right.text_input(
             "Another number of samples", max_chars=WIDE, placeholder="such as 2,500", **form.build_key("count")
         )
-        if right.button("Sample that many", key="exactness-count-go", disabled=state.is_busy or not own):
-            state.request_samples(count, work.draw_samples)
-        if own:
-            _show_draw_button(left, state, MILLION, "Sample a million")
         st.caption(words.TEXTS["share"])
     question, problems = read_question(asked, form.raw, read_fields)
     show_notes(problems, place=top)
-    return question, problems
+    return (left, right, count), question, problems
 
 
 def show_server_fields(state: ExactnessState) -> None:
@@ -154,6 +154,16 @@ def read_uploads(state: ExactnessState) -> list[SampleUpload]:
     """The files of this session's uploader. One that is no longer there is left out."""
     sent = st.session_state.get(f"exactness-file-{state.turn}") or ()
     return [SampleUpload(one.file_id, one.name, one.getvalue()) for one in sent if isinstance(one, UploadedFile)]
+
+
+def show_buttons_of_fold(state: ExactnessState, left: Any, right: Any, count: str) -> None:
+    """The buttons for other numbers of samples; ``count`` is the number that was typed. A click while work runs would be lost."""
+    own = state.question.source not in (FILE, SERVER)
+    if right.button("Sample that many", key="exactness-count-go", disabled=state.is_busy or not own):
+        state.request_samples(count, work.draw_samples)
+        st.rerun()
+    if own:
+        _show_draw_button(left, state, MILLION, "Sample a million")
 
 
 def show_buttons(state: ExactnessState) -> None:

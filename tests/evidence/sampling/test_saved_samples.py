@@ -119,21 +119,19 @@ def test_an_interrupt_prints_the_verdict_on_the_whole_shards_of_the_engine(comma
 
 @pytest.mark.slow  # a process that imports everything; the tests above interrupt and resume in this one
 def test_ctrl_c_ends_a_process_with_130_and_leaves_a_whole_file(command_options, tmp_path):
-    """It ends before its twenty million samples are drawn. The file is written as soon as it can be."""
-    early = "from specviz.evidence.sampling import saved_samples; saved_samples.EVERY = 0.1; import specviz.__main__ as m; raise SystemExit(m.main())"
+    """It ends before its twenty million samples are drawn: no verdict is printed. The file is written after every shard."""
+    early = "from specviz.evidence.sampling import saved_samples; saved_samples.EVERY = 0.0; import specviz.__main__ as m; raise SystemExit(m.main())"
     more = ["--samples", "20000000", "--mode", "shared-distributions", "--out", str(tmp_path / "evidence")]
     process = subprocess.Popen(
         [sys.executable, "-c", early, *command_options, *more], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a run in the background leaves it ignored
     )  # fmt: skip
     try:
-        until = time.monotonic() + 60
         while not (tmp_path / "evidence.draws").exists():
-            assert process.poll() is None and time.monotonic() < until, process.communicate()
+            assert process.poll() is None, process.communicate()
             time.sleep(0.05)
-        time.sleep(0.3)
         process.send_signal(signal.SIGINT)
-        out, said = process.communicate(timeout=30)
+        out, said = process.communicate()
     finally:
         process.kill()
     assert process.returncode == 130

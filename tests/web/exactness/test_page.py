@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 import time
 from dataclasses import replace
 
@@ -26,7 +27,7 @@ from specviz.web.common.side_by_side.words import count_changed, describe_excess
 from specviz.web.exactness import words, work
 from specviz.web.exactness.state import ExactnessQuestion, ExactnessState, read_question
 from specviz.web.jobs import cache
-from tests.pages import BASE, draw_first_paint, open_on_tiny_pair, settle
+from tests.pages import BASE, draw_first_paint, open_on_tiny_pair, run_first, settle
 from tests.pages import build_exactness_state as exam
 
 # first paint, links, bad input
@@ -259,6 +260,19 @@ def test_a_click_samples_and_the_page_says_what_it_could_have_detected(app):
     assert list_histograms(app)[0]["frames"][-1]["n"] == 100, "what was drawn stays"
     assert any(re.search(r"tokens per sample, seed \d+\b", one.value) for one in app.caption), "under settings in sight"
     assert "exactness-recorded" not in [one.key for one in app.button], "nothing is recorded for this text"
+
+
+def test_while_the_exact_distribution_is_computed_no_button_takes_a_click(pair_folders, monkeypatch):
+    """The work that the page begins by itself is the only work: a click beside it would be lost."""
+    prepare, may_end = work.prepare_session, threading.Event()
+    monkeypatch.setattr(work, "prepare_session", lambda state, ticket: (may_end.wait(), prepare(state, ticket)))
+    app = run_first("exactness", pair_folders, monkeypatch)
+    draws = ("exactness-draw-100", "exactness-draw-10000", "exactness-draw-1000000", "exactness-count-go")
+    busy = [app.button(key=name).disabled for name in draws]
+    may_end.set()
+    settle(app, "exactness")
+    cache.load_weights.cache_clear()
+    assert (busy, [app.button(key=name).disabled for name in draws]) == ([True] * 4, [False] * 4)
 
 
 def test_another_question_begins_anew_and_stands_in_the_address(app):
