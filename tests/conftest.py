@@ -7,6 +7,7 @@ import os
 import sys
 import tempfile
 import threading
+from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -19,6 +20,7 @@ from tests.cpu_budgets import pytest_collection_finish as pytest_collection_fini
 from tests.cpu_budgets import pytest_runtest_makereport as pytest_runtest_makereport
 from tests.cpu_budgets import pytest_terminal_summary as pytest_terminal_summary
 from tests.cpu_budgets import pytest_testnodedown as pytest_testnodedown
+from tests.fresh import fork_server
 
 gc.set_threshold(50_000, 20, 100)  # cycles are collected after each file; by default a tenth of the tests' time goes into that
 
@@ -46,6 +48,13 @@ LONGEST = (
 BROWSER = "tests/browser/"  # every test in it drives a browser
 
 
+def pytest_configure(config):
+    """A worker of a whole lane imports what pages need in any case, so it forks the server of tests/fresh.py after that."""
+    if hasattr(config, "workerinput") and [Path(one).resolve() for one in config.args] == [Path(__file__).parent]:
+        gc.disable()  # until the tests run: all of it stays
+        fork_server()
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_itemcollected(item):
     """Give the tests of a browser their marker, so that they are a lane of their own."""
@@ -65,6 +74,7 @@ def pytest_collection_modifyitems(items):
 def pytest_runtestloop():
     """What imports have made is exempt from garbage collections too: all of it stays."""
     gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(trylast=True)

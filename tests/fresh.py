@@ -1,6 +1,7 @@
 """Code in a process of its own that has imported nothing of specviz and no torch, forked from one that has imported what pages need besides.
 
-A new interpreter spends three seconds on importing that; each process of pytest pays that once, for a server that then forks.
+A new interpreter spends three seconds on importing that. A server pays them once and then forks. A worker of a whole lane imports
+all that itself, so it forks its server before it imports torch; any other process of pytest starts one where it is needed.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ import subprocess
 import sys
 import tempfile
 import traceback
+from contextlib import redirect_stderr
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import NoReturn
+from typing import IO, NoReturn
 
 ROOT = Path(__file__).resolve().parents[1]
 READ = ("streamlit.testing.v1", "plotly.graph_objects", "pandas", "pydantic_settings", "prometheus_client", "httpx2")
@@ -53,23 +55,56 @@ def scan_packages_once() -> None:
 
 def run_fresh(code: str, *arguments: str) -> Done:
     """Run Python code with these ``sys.argv[1:]`` in the top folder."""
-    server = _server()
-    server.stdin.write(json.dumps([code, arguments]) + "\n")
-    server.stdin.flush()
-    return Done(*json.loads(server.stdout.readline()))
+    asking, answering = _servers[0] if _servers else _start_server()
+    asking.write(json.dumps([code, arguments]) + "\n")
+    asking.flush()
+    return Done(*json.loads(answering.readline()))
 
 
-@cache
-def _server() -> subprocess.Popen[str]:
-    """It ends when its standard input does, with the process that asked for it."""
-    return subprocess.Popen([sys.executable, "-m", __name__], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+_servers: list[
+    tuple[IO[str], IO[str]]
+] = []  # of this process: where it is asked and where it answers; it ends when the former does
 
 
-def _serve() -> None:
+def _start_server() -> tuple[IO[str], IO[str]]:
+    server = subprocess.Popen(
+        [sys.executable, "-m", __name__], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    _servers.append((server.stdin, server.stdout))
+    return _servers[0]
+
+
+def fork_server() -> None:
+    """Import what pages need, and fork the server of this process."""
+    assert not _servers and "torch" not in sys.modules
+    with redirect_stderr(sys.__stderr__):  # loggers keep it: pytest's own is closed in the server
+        _import_all()
+    (reading, asking), (answering, writing) = os.pipe(), os.pipe()
+    if os.fork() == 0:
+        os.dup2(reading, 0)
+        os.dup2(writing, 1)
+        os.closerange(3, os.sysconf("SC_OPEN_MAX"))  # those of the worker stay the worker's alone
+        for name in [name for name in sys.modules if name.partition(".")[0] in ("specviz", "tests")]:
+            del sys.modules[name]
+        sys.meta_path[:] = [finder for finder in sys.meta_path if not type(finder).__module__.startswith("_pytest")]
+        sys.stdin, sys.stdout = os.fdopen(0, closefd=False), os.fdopen(1, "w", closefd=False)
+        try:
+            _serve()
+        finally:
+            os._exit(0)
+    os.close(reading)
+    os.close(writing)
+    _servers.append((os.fdopen(asking, "w"), os.fdopen(answering)))
+
+
+def _import_all() -> None:
     for name in READ:
         importlib.import_module(name)
     scan_packages_once()
     sys.modules["streamlit.components.v2.manifest_scanner"].scan_component_manifests()
+
+
+def _serve() -> None:
     for line in sys.stdin:
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
             child = os.fork()
@@ -84,6 +119,7 @@ def _run(code: str, arguments: list[str], out: int, err: int) -> NoReturn:
     """What the forked process does: the code, and then an end without the server's own."""
     os.dup2(out, 1)
     os.dup2(err, 2)
+    sys.stderr = os.fdopen(2, "w", closefd=False)
     signal.alarm(SECONDS)
     sys.argv, status = ["-c", *arguments], 0
     try:
@@ -99,4 +135,5 @@ def _run(code: str, arguments: list[str], out: int, err: int) -> NoReturn:
 
 
 if __name__ == "__main__":
+    _import_all()
     _serve()
