@@ -11,8 +11,7 @@ export class List {
     this.guess.addEventListener("click", () => this.choose(this.game));
     this.more = h("button", { type: "button", class: "button plain mistakesMore" });
     this.more.addEventListener("click", () => this.open(!this.isOpen));
-    this.needed = h("span", { class: "needed" });
-    this.node = h("div", { class: "stage mistakesStage" }, h("div", { class: "mistakesPick" }, this.pick, this.guess), this.needed, this.list, this.more);
+    this.node = h("div", { class: "stage mistakesStage" }, h("div", { class: "mistakesPick" }, this.pick, this.guess), this.list, this.more);
     this.rows = new Map();
   }
 
@@ -27,9 +26,8 @@ export class List {
       say(this.pick, texts.pick);
       say(this.guess, game.title);
       this.guess.title = game.about;
-      say(this.needed, texts.needed);
       this.list.setAttribute("aria-label", texts.label);
-      this.list.replaceChildren(...groups.map((group) => h("section", {}, h("h3", {}, group.title), h("ul", {}, ...group.rows.map((row) => this.makeRow(row))))));
+      this.list.replaceChildren(...groups.map((group) => h("section", {}, this.makeHead(group), h("ul", {}, ...group.rows.map((row) => this.makeRow(row))))));
       this.open(false);
     }
     if (chosen === this.chosen) return;
@@ -43,6 +41,10 @@ export class List {
     this.list.classList.toggle("none", !this.rows.has(chosen)); // the game: a phone has no row to show
     if (window.matchMedia("(max-width: 640px)").matches) this.open(false);
     this.showChosen();
+  }
+
+  makeHead({ title, rows }) {
+    return h("h3", {}, title, ...(rows.some(({ found }) => found) ? [h("span", { class: "needed" }, this.texts.needed)] : []));
   }
 
   makeRow({ id, title, where, found, label }) {

@@ -160,7 +160,7 @@ def show_example_samples() -> None:
         for place, shown in zip(st.columns(2, gap="large"), example.decoders, strict=True):
             with place:
                 frames = draw_cached(_build_example_frames, shown.shares, example.decoders[-1].shares)
-                texts = EXAMPLE_TEXTS | ({} if shown is example.decoders[-1] else NO_KEY)
+                texts = EXAMPLE_TEXTS | ({} if shown is example.decoders[0] else NO_KEY)
                 payload = build_histogram(frames, shown.heading, shown.verdict, texts=texts)
                 histogram.draw(f"classroom-example-{shown.key}", {"payload": payload, "within": True})
     st.container(key="classroom-notes-from").text(example.origin)

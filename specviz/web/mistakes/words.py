@@ -269,7 +269,14 @@ def build_texts_html(question: MistakeQuestion, pairs: tuple[TextPair, ...]) -> 
     """The texts side by side."""
     before = shorten_prompt(question.settings.prompt)
     return html.build_two_texts(
-        TextLine(f"{one.number} · {name}", kind, before, one.same, token if one.first[0] != one.first[1] else None, rest)
+        TextLine(
+            f"{one.number} · {name}" if len(pairs) > 1 else name,
+            kind,
+            before,
+            one.same,
+            token if one.first[0] != one.first[1] else None,
+            rest,
+        )
         for one in pairs
         for name, kind, token, rest in zip(question.names, ("right", "wrong"), one.first, one.rest, strict=True)
     )
