@@ -124,6 +124,7 @@ export class Histogram {
     this.again.addEventListener("click", () => this.play(0, STEP));
     this.lens = h("button", { type: "button", class: "button plain" });
     this.lens.addEventListener("click", () => this.magnify(!this.magnified));
+    this.names = h("div", { class: "cell names" }); // beside the picture: it holds a button
     this.rows = h("div", { class: "cells", role: "img" });
     this.key = h("div", {});
     this.aloud = h("p", { class: "aloud", role: "status" });
@@ -135,7 +136,7 @@ export class Histogram {
     this.told = h("div", { class: "told" }, this.number, h("p", { class: "word" }, this.sign, " ", this.word), this.because);
     this.answer = h("div", { class: "answer" }, this.told, this.soFar);
     this.node = h("section", { class: "stage filling" },
-      h("div", { class: "bars" }, h("div", { class: "top" }, this.name, h("p", { class: "count" }, h("span", { "aria-hidden": "true" }, this.count, " ", this.of), this.again)), this.rows),
+      h("div", { class: "bars" }, h("div", { class: "top" }, this.name, h("p", { class: "count" }, h("span", { "aria-hidden": "true" }, this.count, " ", this.of), this.again)), h("div", {}, this.names, this.rows)),
       h("div", { class: "aside" }, this.answer, this.key, this.aloud));
   }
 
@@ -172,8 +173,8 @@ export class Histogram {
       return { node, tracks: strip ? [track, strip] : [track], value };
     });
     const sides = h("span", { class: "sides", "aria-hidden": "true" }, ...(texts.sides ?? []).map((words) => h("span", {}, words)));
-    const names = h("div", { class: "cell names" }, h("span", { class: "cellName" }, this.lens), sides, h("span", { class: "value" }, texts.samples), h("span", { class: "value exactly" }, texts.exactly));
-    this.rows.replaceChildren(names, ...this.parts.map((one) => one.node));
+    this.names.replaceChildren(h("span", { class: "cellName" }, this.lens), sides, h("span", { class: "value" }, texts.samples), h("span", { class: "value exactly" }, texts.exactly));
+    this.rows.replaceChildren(...this.parts.map((one) => one.node));
     this.node.classList.toggle("keyLast", Boolean(texts.keyLast));
     const key = makeKey(texts);
     this.key.replaceWith(key);
