@@ -95,7 +95,7 @@ function drawStack(stack, slot, row, i, plot, kind, asked) {
   if (!slot) return;
   const wide = plot.wide * 0.72;
   const x = plot.middle(i) - wide / 2;
-  const room = 22 / plot.unit; // what a number needs between a stack and the mark above it
+  const room = 15 / plot.unit; // what a number needs between a stack and the mark above it
   placeRect(stack.accepted, x, wide, 0, row.accepted, plot);
   placeRect(stack.added, x, wide, row.accepted, row.sum, plot);
   stack.added.setAttribute("class", `part added ${kind}`);
@@ -104,7 +104,8 @@ function drawStack(stack, slot, row, i, plot, kind, asked) {
   const gap = asked ? "" : writeGap(row.sum - slot.p, plot);
   say(stack.wanted, open ? fitNumber(slot.p, plot.step - 4, plot.letter) : ""); // one number at a mark, never two on each other
   move(stack.wanted, plot.middle(i), plot.base - slot.p * plot.unit - 8);
-  move(stack.value, plot.middle(i), plot.base - (open ? row.sum : Math.max(row.sum, slot.p)) * plot.unit - 8);
+  const close = open && (slot.p - row.sum) * plot.unit < 22;
+  move(stack.value, plot.middle(i), plot.base - (open ? row.sum : Math.max(row.sum, slot.p)) * plot.unit - (close ? 4 : 8));
   say(stack.value, fitNumber(row.sum, plot.step - 4, plot.letter));
   writeName(stack.name, slot, i, plot);
   say(stack.gap, gap);
