@@ -22,10 +22,10 @@ def describe_origin(passage: Passage, recorded: bool) -> str:
 
 
 def describe_sizes(passage: Passage) -> list[str]:
-    """How large the target and the draft model are, in words; empty where that is not known."""
+    """How many parameters each way has, in words; empty where that is not known."""
     counts = [passage.models.get(role, {}).get("parameters", 0) for role in ("target", "draft")]
     target, draft = (f"{n / 1e9:.1f} billion" if n >= 1e9 else f"{max(1, round(n / 1e6))} million" for n in counts)
-    return [f"{target} parameters", f"{draft} parameters"] if all(counts) else ["", ""]
+    return [f"{target} parameters", f"{target} + {draft} parameters"] if all(counts) else ["", ""]
 
 
 def describe_games(recorded: RecordedGames) -> str:
