@@ -187,15 +187,19 @@ class TokenView {
     this.node.classList.toggle("grand", width >= 1400 && window.innerHeight >= 900);
     const grand = this.node.classList.contains("grand");
     this.letter = LETTER * (this.narrow ? 11 : grand ? 14.5 : 13); // as one_token.css and components.css write a number over a bar
-    const usual = this.narrow ? 112 : grand ? 320 : 216;
+    const usual = width < 640 ? 112 : this.narrow ? 176 : grand ? 320 : 216;
     this.lane = this.narrow ? width - 32 : (width - 32 - 308) * 0.59;
     this.planAt(usual, width);
-    if (this.room) this.planAt(this.highIn(this.room.height), width);
+    if (!this.room) return;
+    this.planAt(this.highIn(this.room.height), width);
+    const { bars, proposal } = this, both = bars.node.offsetHeight + proposal.node.offsetHeight;
+    const free = this.narrow ? 0 : this.panels.offsetHeight - both - Number.parseFloat(getComputedStyle(this.panels).rowGap);
+    if (free > 0) this.planAt(this.plan.high, width, free); // beside the question the bars that are dragged have more room
   }
 
-  planAt(high, width) {
+  planAt(high, width, free = 0) {
     const inside = (card) => card.node.clientWidth - (this.narrow ? 24 : 40);
-    this.plan = { high, bars: inside(this.bars), proposal: inside(this.proposal), out: inside(this.outCard) };
+    this.plan = { high, free, bars: inside(this.bars), proposal: inside(this.proposal), out: inside(this.outCard) };
     this.draw();
   }
 
@@ -206,14 +210,14 @@ class TokenView {
 
   draw() {
     if (!this.plan) return;
-    const { high, bars, proposal, out } = this.plan;
+    const { high, free, bars, proposal, out } = this.plan;
     this.slots = this.standing();
     this.sums = computeAccount(this.slots);
     this.out = computeOutcomes(this.sums, this.end);
     this.heights = [...this.slots.flatMap(({ p, q }) => [p, q]), ...["p", "q"].flatMap((end) => computeOutcomes(this.sums, end).map(({ sum }) => sum))]; // of every end: the axis stays when another is chosen
     drawHead(this.head, this);
     drawComplete(this.complete, this);
-    const { top } = drawBars(this.bars, this, bars, high);
+    const { top } = drawBars(this.bars, this, bars, high + free);
     drawDraftToken(this.proposal, this, proposal);
     drawOut(this.outCard, this, out, high, top);
     drawSums(this.sumsCard, this);
