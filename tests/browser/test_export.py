@@ -17,7 +17,7 @@ from tests.browser.conftest import laptop
 from tests.browser.test_app import PATIENT
 
 PAGES = {
-    "one-round": ("", "decisions.csv"),
+    "one-round": ("one_round", "decisions.csv"),
     "one-token": ("one_token?preset=sure", "token.csv"),
     "is-it-exact": ("exactness?prompt=Once+upon&length=1", "cells.csv"),
     "break-it": ("mistakes?prompt=Once+upon&mistake=R5", "speeds.csv"),
@@ -44,7 +44,7 @@ def test_the_zip_of_each_page_opens_in_viewer_spreadsheet_and_browser(page, brow
     path, table = PAGES[stem]
     page.goto(f"{server}/{path}")
     if stem in ("is-it-exact", "break-it"):
-        expect(page.locator(".js-plotly-plot").first).to_be_visible(timeout=PATIENT)
+        expect(page.locator("[data-testid^=stBidi]").first).to_be_attached(timeout=PATIENT)
     open_fold(page)
     found = zip_of(page)
     pictures = [name for name in found if name.endswith(".png")]
