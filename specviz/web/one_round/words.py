@@ -146,7 +146,7 @@ class _RoundNarrator:
         less = "slightly less" if p == q else f"only {p}"
         sentence = f"{word}: the draft gives it {q}, the target {less}, so it is accepted with probability p/q = {rate}."
         if reason:
-            sentence += f" Drafted {q} of the time and kept {rate} of those times, it comes {q} × {rate} = {p} of the time: as often as the target says."
+            sentence += f" Drafted {q} of the time and kept {rate} of those times, it comes {q}\u00a0×\u00a0{rate}\u00a0= {p} of the time: as often as the target says."
         return sentence
 
     def describe_uniform(self, decision: Decision, first: bool) -> str:
@@ -249,7 +249,7 @@ def describe_pass_cost(tokens: int) -> str:
         return f"It takes far less time than {tokens} passes."
     _, size = model.title.rsplit(" of ", 1)
     machine = model.title.split(",")[0]
-    return f"It takes only {model.compute_pass(tokens) / model.passes[1]:.2f} times as long as a pass over one token ({size} model, {machine})."
+    return f"It takes only {model.compute_pass(tokens) / model.passes[1]:.2f} times as long as a pass over one token ({size}\u00a0model,\u00a0{machine})."
 
 
 # Around the steps -------------------------------------------------------------------------------------------------------------

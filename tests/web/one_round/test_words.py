@@ -48,7 +48,7 @@ def test_the_pass_says_how_little_longer_several_tokens_take_than_one():
     """Numbers of the cost model's file: 5 tokens in 5.631 ms, one in 5.156 ms."""
     said = next(step.sentence for step in build_trace_steps(traces.build_story()) if step.kind == "pass")
     assert "for all 4 draft tokens and for the token after them" in said
-    assert said.endswith("It takes only 1.09 times as long as a pass over one token (8B model, H200).")
+    assert said.endswith("It takes only 1.09 times as long as a pass over one token (8B\u00a0model,\u00a0H200).")
 
 
 def test_the_uniform_sentence_says_the_numbers_that_were_compared_and_the_verdict():
@@ -149,7 +149,7 @@ def test_why_p_over_q_is_the_right_probability_is_said_once_a_round_with_numbers
             assert len(said) <= 1, (number_, said)
             found += len(said)
             for sentence in said:
-                q, rate, p = re.search(r"comes (\S+) × (\S+) = (\S+) of the time", sentence).groups()
+                q, rate, p = re.search(r"comes (\S+)\s×\s(\S+)\s= (\S+) of the time", sentence).groups()
                 assert f"{float(q) * float(rate):.{len(p) - 2}f}" == p
     assert found, "said somewhere"
 
