@@ -237,7 +237,7 @@ class _Slide:
 
     def draw_sentence(self) -> None:
         lines = [""]
-        for word in make_printable(self.step["sentence"], 600).split():
+        for word in make_printable(self.step["sentence"], 600).split(" "):  # what belongs together has spaces that do not break
             longer = f"{lines[-1]} {word}".strip()
             lines = [*lines[:-1], longer] if self.fits(longer, RIGHT - LEFT) else [*lines, word]
         for line, words in enumerate(lines):
