@@ -17,7 +17,7 @@ from specviz.figures.pages_and_glossary import ALL, find_next_page
 from specviz.figures.preview import FRONT, NAME, PICTURE, build_preview_tags, build_tab_title
 from specviz.records import HERE, load_toml
 
-ENDING = load_toml("texts/ending")
+SUMMARY = load_toml("texts/summary")
 FONT = "inter-latin.woff2"
 FONTS = next(
     folder for folder in (HERE / "served" / "static", HERE.parent / "static") if folder.is_dir()
@@ -167,12 +167,10 @@ def _build_ending() -> str:
         f"<section><h3>{escape(part['title'])}</h3>\n{render_text(part['text'])}"
         + (f"<pre>{escape(part['code'].strip().replace('VERSION', __version__))}</pre>" if "code" in part else "")
         + "</section>\n"
-        for part in ENDING["part"]
+        for part in SUMMARY["part"]
     )
-    said = "".join(f"<li>{escape(one['short'])} {escape(one['text'])}</li>" for one in ENDING["sentence"])
-    return (
-        f'<div class="ending">\n<h2>{escape(ENDING["title"])}</h2>\n<ul>{said}</ul>\n<div class="parts">\n{parts}</div>\n</div>\n'
-    )
+    said = "".join(f"<li>{escape(one['short'])} {escape(one['text'])}</li>" for one in SUMMARY["sentence"])
+    return f'<div class="ending">\n<h2>{escape(SUMMARY["title"])}</h2>\n<ul>{said}</ul>\n<div class="parts">\n{parts}</div>\n</div>\n'
 
 
 def render_text(text: str) -> str:

@@ -26,11 +26,11 @@ from specviz.static_site import build as building
 from specviz.static_site import pages
 from specviz.static_site.build import build_files, read_live_address, write_site
 from specviz.static_site.document import (
-    ENDING,
     FONT,
     OF_THE_APP,
     PAGES,
     SHARED,
+    SUMMARY,
     PageContent,
     build_document,
     build_policy,
@@ -88,7 +88,7 @@ def test_a_page_that_the_app_has_too_ends_with_the_next_one_of_this_edition_and_
         assert said == f'<a href="{after}.html">Next: {PAGES[after]}</a> {find_next_page(name, SHARED).reason}'
     last = site["drafting_methods.html"].decode()
     assert 'class="onward"' not in last and b'class="onward"' not in site["glossary.html"]
-    for part in ENDING["part"]:
+    for part in SUMMARY["part"]:
         assert f"<h3>{part['title']}</h3>" in last
     assert '<a href="https://arxiv.org/abs/2211.17192">' in last and "<code>exactness.md</code>" in last and __version__ in last
     assert sum(b'class="ending"' in page for page in site.values()) == 1, "only the last page ends the reading"

@@ -17,17 +17,17 @@ from specviz.web.common.html import escape_markdown
 from specviz.web.common.links import list_host_settings, list_unknown_keys
 from specviz.web.common.page_head import show_head_row, show_page_head
 
-ENDING = load_toml("texts/ending")
+SUMMARY = load_toml("texts/summary")
 
 
 def show_page() -> None:
     """Draw three sentences, each with the page that shows it; below them what to read, how to cite, and commands for one's own models."""
     pair_left_out, query = session.sync_pair_with_address("summary"), st.query_params.to_dict()
-    show_page_head("summary", ENDING["lede"])
-    st.html(build_sentences(ENDING["sentence"]))
+    show_page_head("summary", SUMMARY["lede"])
+    st.html(build_sentences(SUMMARY["sentence"]))
     left_out = [*pair_left_out, *list_host_settings(query, pair_left_out), *list_unknown_keys(query)]
     show_notes(left_out, "summary-notes-link")
-    usage, reading, citation = ENDING["part"]
+    usage, reading, citation = SUMMARY["part"]
     with st.container(key="summary-parts"):
         show_part(st, usage)
         for column, part in zip(st.columns(2, gap="large"), (reading, citation), strict=True):
