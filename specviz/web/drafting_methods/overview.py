@@ -123,14 +123,14 @@ def build_picture(comparison: MethodComparison, elsewhere: ComputedComparison | 
             bars.append(_build_bar("target", PICTURE["alone"], row.per_pass, most))
             if own is not None and row.key != "target":
                 computed = is_computed(row, comparison)
-                told = PICTURE["computed"] if computed else name_comparison(row, comparison)
-                label = PICTURE["drafted"].format(where=where)
+                told = _describe_speed(row, comparison, computed)
+                label = PICTURE["drafted"].format(where=where.removeprefix("on "))
                 bars.append(
                     _build_bar("computed" if computed else "measured", label, row.per_pass / own.value, most, own.value, told)
                 )
             if other is not None and elsewhere is not None and row.key != "target":
-                label = PICTURE["drafted"].format(where=f"on an {elsewhere.cost_model.title.replace(', ', ' (')})")
-                told = PICTURE["computed"] if row.exact else PICTURE["computed_lossy"]
+                label = PICTURE["drafted"].format(where=elsewhere.cost_model.title)
+                told = _describe_speed(row, comparison, True)
                 bars.append(_build_bar("computed", label, row.per_pass / other.value, most, other.value, told))
         rows.append({
             "key": row.key, "name": row.entry.name, "tag": build_tag(row), "group": "" if is_exact(row) else TEXTS["lossy_group"],
@@ -139,6 +139,15 @@ def build_picture(comparison: MethodComparison, elsewhere: ComputedComparison | 
             "round": _build_round(row), "title": _title_times(row), "note": _relate_to_headline(row, comparison),
         })  # fmt: skip
     return {"rows": rows, "size": SIZE, "first": PICTURE["first"]}
+
+
+def _describe_speed(row: MethodRow, comparison: MethodComparison, is_from_model: bool) -> str:
+    """What a speed is, after its number: how it is known, and that a method is lossy or the difference too small for its runs."""
+    if not row.exact:
+        return PICTURE["computed_lossy" if is_from_model else "measured_lossy"]
+    if is_from_model:
+        return PICTURE["computed"]
+    return PICTURE["unsure" if compare_with_target(row, comparison) == UNSURE else "measured"]
 
 
 def _build_round(row: MethodRow) -> dict[str, Any] | None:

@@ -109,8 +109,8 @@ def describe_pass_costs(batches: BatchSpeeds, scale: float = 1.0) -> str:
     gamma, one, many = batches.gammas[min(2, len(batches.gammas) - 1)], batches.rows[0], batches.rows[-1]
     few, most = (f"{scale * batches.estimate_cost(rows, gamma).value:.2f}" for rows in (one, many))
     return (
-        f"A pass over {gamma + 1} tokens of each text takes {few} times as long as a token without a draft with {_count_texts(one)}, and {most} times with "
-        f"{_count_texts(many)}. A single text leaves most of the processor idle, so checking more tokens costs little; many texts use it already."
+        f"With {_count_texts(one)}, a pass over {gamma + 1} tokens takes {few} times as long as a token without a draft. With {_count_texts(many)}, "
+        f"a pass over {gamma + 1} tokens of each takes {most} times as long. A single text leaves most of the processor idle, so checking more tokens costs little; many texts use it already."
     )
 
 

@@ -102,7 +102,7 @@ def test_the_pictures_show_the_records_numbers():
     assert list(named["4 texts"].y) == [1.0, pytest.approx(3.0)] and figures.plot_pass_costs(
         found
     ).layout.xaxis.title.text.startswith("tokens of each text")
-    assert "and 3.00 times with 4 texts." in figures.describe_pass_costs(found)
+    assert "tokens of each takes 3.00 times as long." in figures.describe_pass_costs(found)
     halved = figures.plot_pass_costs(found, 0.5)
     assert next(list(one.y) for one in halved.data if one.name == "4 texts") == [0.5, pytest.approx(1.5)]
     assert [line["texts"] for line in figures.build_rows(found, KEY)] == [1, 4]

@@ -6,7 +6,8 @@ import { countTokens, makeTokenLegend } from "../../lib/tokens.js";
 import { drawTree, fillTree, makeTree, placeTree } from "../../lib/tree.js";
 
 const NARROW = 720;
-const HIGH = { wide: 250, narrow: 200, least: 22 }; // px of a round, and of a line of it
+const HIGH = { wide: 250, narrow: 200 }; // px of a round
+const LINE = { wide: 22, narrow: 19 }; // px, at least, of a line of it
 const SHORT = 40; // letters of the text before a round, on a phone
 const DRAFTED = 900; // ms that a round stands as drafted, before the target has checked it
 
@@ -28,6 +29,8 @@ class PictureView {
     this.before = h("p", { class: "before" });
     this.tree = makeTree(this);
     this.legend = makeTokenLegend(["draft", "accepted", "rejected", "residual", "bonus"]);
+    this.unchecked = h("li", { class: "unchecked" }, "dashed: not checked");
+    this.legend.node.append(this.unchecked);
     this.checked = h("p", { class: "checked" });
     this.figure = h("figure", { class: "figure" }, this.before, this.tree.node, h("div", { class: "under" }, this.checked, this.legend.node));
     this.title = h("h3", {});
@@ -127,7 +130,7 @@ class PictureView {
 
   /** A round as drafted, and a moment later as the target has checked it. */
   playRound(round) {
-    const { nodes, ending } = round;
+    const { nodes } = round;
     fillTree(this.tree, round, this);
     this.placeRound();
     const drafts = nodes.length;
@@ -136,14 +139,15 @@ class PictureView {
     const still = matchMedia("(prefers-reduced-motion: reduce)").matches || !drafts;
     this.check(still);
     if (!still) this.later = setTimeout(() => this.check(true), DRAFTED);
-    const counts = {};
-    for (const { status } of nodes) counts[status] = 1;
-    if (ending && drafts) counts[ending.kind === "residual" ? "residual" : "bonus"] = 1;
-    countTokens(this.legend, counts);
   }
 
   check(over) {
-    const decided = new Set(over ? this.shown.round.nodes.flatMap(({ status }, i) => (status === "unchecked" ? [] : [i])) : []);
+    const { nodes, ending } = this.shown.round;
+    const counts = over ? Object.fromEntries(nodes.map(({ status }) => [status, 1])) : { draft: 1 };
+    if (over && ending && nodes.length) counts[ending.kind === "residual" ? "residual" : "bonus"] = 1;
+    countTokens(this.legend, counts);
+    show(this.unchecked, Boolean(counts.unchecked));
+    const decided = new Set(over ? nodes.flatMap(({ status }, i) => (status === "unchecked" ? [] : [i])) : []);
     drawTree(this.tree, { step: { kind: over ? "tally" : "tree", node: null }, decided, over });
     this.node.dataset.checked = String(over);
   }
@@ -153,7 +157,8 @@ class PictureView {
     if (!width || !this.shown?.round) return;
     const narrow = this.node.classList.contains("narrow"), { before } = this.shown.round;
     say(this.before, before ? `… ${narrow ? endOf(before, SHORT) : before}` : "The text begins here.");
-    placeTree(this.tree, this.shown.round, width, narrow ? HIGH.narrow : HIGH.wide, HIGH.least);
+    const size = narrow || this.room ? "narrow" : "wide"; // a projector has no more height than a phone
+    placeTree(this.tree, this.shown.round, width, HIGH[size], LINE[size]);
   }
 
   resize() {
