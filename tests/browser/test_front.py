@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
+from specviz.figures.pages_and_glossary import define_term
 from specviz.figures.preview import FRONT, build_tab_title
 from specviz.static_site.build import write_site
 from specviz.web.front.payload import build_games_payload
@@ -113,6 +114,26 @@ def test_whatever_is_dragged_the_result_stays_at_the_marks_and_only_the_share_fa
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] * 0.4)
     page.mouse.up()
     assert float(page.get_by_role("slider").first.get_attribute("aria-valuenow")) == pytest.approx(0.30, abs=0.03)
+
+
+def test_a_term_shows_its_definition_while_it_has_the_focus_or_the_pointer_and_widens_no_page(page, address):
+    for width in (1366, 390):
+        page.set_viewport_size({"width": width, "height": 768})
+        open_front(page, address)
+        term = page.locator(".scene-race .lede .term").nth(2)
+        tip = term.locator(".tip")
+        for begin, end in ((term.focus, term.blur), (term.hover, lambda: page.mouse.move(0, 0))):
+            expect(tip).to_be_hidden()
+            begin()
+            expect(tip).to_be_visible()
+            assert tip.text_content() == define_term("target model")
+            assert term.get_attribute("aria-describedby") == tip.get_attribute("id")
+            box = tip.bounding_box()
+            assert box["x"] >= 0 and box["x"] + box["width"] <= width
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            end()
+        expect(tip).to_be_hidden()
+    assert page.mistakes == []
 
 
 def test_a_game_is_the_days_its_answer_names_the_mistake_and_a_reload_remembers_it(page, address):
