@@ -40,8 +40,12 @@ class EmptyResidualError(ArithmeticError):
 
 
 def compute_acceptance_probability(p: float, q: float) -> float:
-    """Probability that a token drawn from q is accepted: min(1, p / q). q > 0, since the token was drawn."""
-    return min(1.0, p / q)
+    """Probability that a token drawn from q is accepted: min(1, p / q).
+
+    q > 0, since the token was drawn, unless a mistake reports another q than the token was drawn from. For q = 0 this is what
+    ``accepts`` does: every u accepts a token with p > 0, and none accepts one with p = 0.
+    """
+    return min(1.0, p / q) if q > 0.0 else float(p > 0.0)
 
 
 def accepts(u: Number, p: Number, q: Number) -> Number:

@@ -21,7 +21,7 @@ from specviz.randomness import Prefix, Purpose
 from specviz.settings import Settings
 from specviz.trace import Decision, Ending, Outcome
 from specviz.verification.draft_tree import DraftTree
-from specviz.verification.token import TokenRule
+from specviz.verification.token import TokenRule, accepts, compute_acceptance_probability
 from tests.oracle.token_rule import Algorithm1, decoder_distribution, target_distribution
 from tests.tables import (
     DRAFTS,
@@ -312,3 +312,11 @@ class Mixed:
         blocks = [(self.tree if row.draw == 0 else self.chain).propose([row], randomness) for row in rows]
         fields = (tuple(getattr(block, name)[0] for block in blocks) for name in ("tokens", "parents", "q", "u_draft"))
         return DraftTree(*fields, self.name)
+
+
+@pytest.mark.parametrize("p", [0.0, 0.25, 1.0])
+@pytest.mark.parametrize("q", [0.0, 0.25, 1.0])
+def test_the_recorded_threshold_is_the_share_of_u_that_accepts_also_where_a_mistake_reports_that_q_is_0(p, q):
+    """Of u = 0, 1/8, ..., 7/8. Thresholds of these p and q are multiples of 1/8."""
+    accepted = [accepts(k / 8, p, q) for k in range(8)]
+    assert sum(accepted) / 8 == compute_acceptance_probability(p, q)
