@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import sys
 import tempfile
@@ -14,6 +15,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ["XDG_STATE_HOME"] = os.path.join(tempfile.gettempdir(), f"specviz-tests-{os.getpid()}")  # made when it is written to
 
 import pytest
+from _pytest import logging as pytest_logging
 
 from tests.case_choice import mark_cases_slow
 from tests.cpu_budgets import pytest_collection_finish as pytest_collection_finish
@@ -53,6 +55,36 @@ def pytest_configure(config):
     if hasattr(config, "workerinput") and [Path(one).resolve() for one in config.args] == [Path(__file__).parent]:
         gc.disable()  # until the tests run: all of it stays
         fork_server()
+
+
+class RootLogs(pytest_logging.catching_logs):
+    """What is logged in a test, of loggers that propagate; all of it in a test that reads ``caplog``.
+
+    pytest adds its two handlers to each of Streamlit's hundreds of loggers six times for each test, which takes longer than many a test.
+    """
+
+    everywhere = True
+
+    def __enter__(self):
+        self.has_whole = self.everywhere or self.level is not None
+        if self.has_whole:
+            return super().__enter__()
+        logging.getLogger().addHandler(self.handler)
+        return self.handler
+
+    def __exit__(self, *error):
+        if self.has_whole:
+            return super().__exit__(*error)
+        logging.getLogger().removeHandler(self.handler)
+        return None
+
+
+pytest_logging.catching_logs = RootLogs
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item):
+    RootLogs.everywhere = "caplog" in item.fixturenames
 
 
 @pytest.hookimpl(tryfirst=True)
