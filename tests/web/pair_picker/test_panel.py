@@ -119,7 +119,7 @@ def test_a_pair_of_ones_own_is_checked_used_kept_across_pages_and_remembered(own
         recorded = page not in ("exactness", "mistakes", "classroom", "speed")
         assert not recorded or "not of target with draft" in read_sentences(app), "what is recorded says whose it is"
         if page == "speed":
-            assert any("these models were not timed" in one.proto.body for one in app.get("html"))
+            assert any("these models were not timed" in one.value for one in app.caption)
 
 
 def test_a_page_that_was_open_before_follows_and_its_address_says_so(own_pair, monkeypatch):
