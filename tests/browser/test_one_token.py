@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from urllib.parse import parse_qs, urlparse
 
 import pytest
@@ -211,6 +212,31 @@ def test_the_first_screen_holds_three_panels_and_a_sentence_and_the_rest_is_fold
         expect(fold).not_to_have_attribute("open", "")
         fold.locator("summary").click()
         expect(fold).to_have_attribute("open", "")
+
+
+@pytest.mark.parametrize("size", ("390", "1366"))
+def test_the_question_stands_above_its_answers(open_token, size):
+    page = open_token(size=size)
+    stem, ends = page.locator(".complete .stem"), page.locator(".complete .ends")
+    expect(stem).to_contain_text("Which new draw is exact")
+    assert stem.bounding_box()["y"] < ends.bounding_box()["y"]
+    assert "Which" not in page.locator(".out .told").inner_text()
+    expect(ends).to_be_in_viewport(ratio=1.0)
+
+
+def test_a_phone_has_the_examples_the_rule_of_acceptance_and_bars_for_a_finger(open_token):
+    page = open_token(size="390")
+    expect(page.get_by_label("starting distributions")).to_be_in_viewport(ratio=1.0)
+    expect(page.locator(".bars .status")).to_have_text(
+        "Accepted is the smaller of p and q. Drag any bar; the numbers are invented."
+    )
+    expect(page.locator(".bars .status")).to_be_in_viewport(ratio=1.0)
+    reaches = [one.bounding_box() for one in page.locator(".bars .slot:not(.off) .reach").all()]
+    assert all(box["width"] >= 30 and box["height"] >= 48 for box in reaches)
+    edges = sorted((box["x"], box["x"] + box["width"]) for box in reaches)
+    assert all(right <= left + 0.6 for (_, right), (left, _) in itertools.pairwise(edges)), "none lies on another"
+    page.get_by_label("starting distributions").select_option("disjoint")
+    expect(page.locator(".bars .status")).to_contain_text("No overlap: nothing is accepted.")
 
 
 def test_a_finger_drags_a_bar(open_token, browser):

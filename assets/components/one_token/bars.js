@@ -80,7 +80,7 @@ function drawHalf(half, slot, probs, x, wide, plot, touched) {
   placeRect(half.fill, x, wide, 0, value, plot);
   place(half.grip, { x: x + wide / 2 - Math.min(9, wide / 3), y: y - 2.5, width: Math.min(18, (2 * wide) / 3), height: 5 });
   const top = Math.min(y - 26, plot.base - 48);
-  place(half.reach, { x, y: top, width: wide + 1, height: plot.base - top });
+  place(half.reach, { x: probs === "p" ? x + wide + 1 - plot.step / 2 : x, y: top, width: plot.step / 2, height: plot.base - top }); // all of the place of a bar: a finger is wide
   const written = fitNumber(value, plot.step / 2 - 3, plot.letter) || (touched ? number(value) : "");
   const aside = plot.letter * written.length > wide - 8; // it grows away from the other bar of the pair, which may be taller
   half.value.classList.toggle("aside", aside);

@@ -33,7 +33,7 @@ export function drawComplete(parts, view) {
   for (const { end, node } of parts.ends) node.setAttribute("aria-pressed", String(end === view.end));
   const wrong = view.out.some(({ difference }) => settled(Math.abs(difference)) !== 0);
   say(parts.stem, formatQuestion(view));
-  say(parts.exact, view.end ? (wrong ? view.texts.completeNot : view.texts.completeExact) : view.texts.completeAsk);
+  say(parts.exact, view.end ? (wrong ? view.texts.completeNot : view.texts.completeExact) : "");
   parts.answer.classList.toggle("wrong", Boolean(view.end) && wrong);
   say(parts.told, describeAnswer(view));
 }

@@ -5,6 +5,7 @@ import { GRID } from "../lib/arithmetic.js";
 import { withFormulas } from "../lib/math.js";
 import { markTerms } from "../lib/terms.js";
 import { makeFold } from "./cards.js";
+import { describeOverlap } from "./words.js";
 
 const OWN = "own"; // bars that were dragged
 
@@ -14,11 +15,11 @@ export function makeHead(view) {
   presets.append(h("option", { value: "", hidden: "" }, "A recorded text"), h("option", { value: OWN, hidden: "" }, "Your own bars"));
   presets.append(...view.payload.presets.map(({ id, title }) => h("option", { value: id }, title)));
   presets.addEventListener("change", () => view.begin({ preset: presets.value, from: null }));
-  const [invented, origin] = [h("span", {}), h("span", {})];
-  const about = h("p", { class: "status" }, invented, " ", origin);
+  const [smaller, invented, origin] = [h("span", { class: "phone" }), h("span", {}), h("span", {})];
+  const about = h("p", { class: "status" }, smaller, " ", invented, " ", origin);
   const example = h("label", { class: "example" }, h("span", {}, "Example"), presets);
   const words = h("div", { class: "words" }, h("h2", { class: "headline" }, view.texts.question), h("p", { class: "lead" }, ...markTerms(view.texts.lead, view.payload.meanings).flatMap((part) => (typeof part === "string" ? withFormulas(part) : [part]))));
-  return { node: h("header", {}, words), from: h("div", { class: "from" }, undo, example), example, presets, undo, about, invented, origin };
+  return { node: h("header", {}, words), from: h("div", { class: "from" }, undo, example), example, presets, undo, about, smaller, invented, origin };
 }
 
 export function drawHead(head, view) {
@@ -27,6 +28,7 @@ export function drawHead(head, view) {
   head.undo.classList.toggle("later", !p); // its room is kept: nothing moves when a bar is taken
   const place = view.position();
   const origin = place ? `After “${place.before}” the draft model suggested ${place.draft}: draft token ${place.id} of the run.` : preset === view.payload.presets[0].id ? "" : view.preset().about; // the first one is what a draft usually is
+  say(head.smaller, place || p ? "" : describeOverlap(view)); // a phone has no room for an example of it
   say(head.invented, place || p ? "" : view.texts.invented);
   head.origin.className = place || p ? "" : "wide";
   say(head.origin, p ? `Your own distributions, dragged from: ${place ? `draft token ${place.id} of the run` : view.preset().title.toLowerCase()}.${place ? ` ${view.texts.lumped}` : ""}` : origin);
@@ -35,13 +37,13 @@ export function drawHead(head, view) {
 
 export function makeMore(view) {
   const source = view.payload.shared ? view.texts.source : view.texts.sourceOwn;
-  const places = h("select", { "aria-label": source }, h("option", { value: "" }, "no text: one of the pairs above"));
+  const places = h("select", { "aria-label": source }, h("option", { value: "" }, "no text: one of the examples above"));
   places.append(...view.payload.positions.map(({ id, before, draft }) => h("option", { value: id }, `${id}  ${before} ▸ ${draft}`)));
   places.addEventListener("change", () => view.begin({ from: places.value || null }));
   const count = h("select", { "aria-label": "number of tokens" }, ...[5, 6, 7, 8].map((n) => h("option", { value: String(n) }, String(n))));
   count.addEventListener("change", () => view.resizeTo(Number(count.value)));
   const fields = h("div", { class: "fields" }, h("label", {}, h("span", {}, source), places), h("label", {}, h("span", {}, "Tokens"), count));
-  const { node, foot } = makeFold("more", "Examples: a real text, more tokens", fields);
+  const { node, foot } = makeFold("more", "A real text, more tokens", fields);
   say(foot, "Keys on a bar: ↑ ↓ move it by 0.01, with Shift by 0.001, Page Up and Page Down by 0.1, Home and End to 0 and 1; Esc undoes a drag. The address of this page holds the bars: copy it to share.");
   return { node, fields, places, count };
 }

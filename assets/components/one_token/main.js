@@ -183,11 +183,10 @@ class TokenView {
     if (!width) return;
     this.narrow = width < NARROW;
     this.node.classList.toggle("narrow", this.narrow);
-    (this.narrow ? this.more.fields : this.head.from).append(this.head.example); // a phone's first screen has room for the question
     this.node.classList.toggle("grand", width >= 1400 && window.innerHeight >= 900);
     const grand = this.node.classList.contains("grand");
     this.letter = LETTER * (this.narrow ? 11 : grand ? 14.5 : 13); // as one_token.css and components.css write a number over a bar
-    const usual = width < 640 ? 112 : this.narrow ? 176 : grand ? 320 : 216;
+    const usual = width < 640 ? 140 : this.narrow ? 176 : grand ? 320 : 216;
     this.lane = this.narrow ? width - 32 : (width - 32 - 308) * 0.59;
     this.planAt(usual, width);
     if (!this.room) return;

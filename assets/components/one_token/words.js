@@ -9,14 +9,19 @@ const NAMED = 4; // tokens that a sentence names
 
 /** How a token that was dragged is accepted; before any drag the one that the draft gives most in excess. */
 export function describeToken({ sums, slots, texts, touched, end }) {
-  const { rows, beta } = sums;
-  if (!touched && settled(beta) === 1) return texts.fateEqual;
+  const { rows } = sums;
+  if (!touched && settled(sums.beta) === 1) return texts.fateEqual;
   const index = touched?.index ?? findMost(rows, ({ rejected }, i) => (slots[i].glyphs === null ? -1 : rejected));
   const row = rows[index];
   const values = { word: formatWord(slots[index]), p: number(row.p), q: number(row.q), replaced: number(row.replaced), sum: formatAddition(row.accepted, row.replaced, row.p) };
   const how = fill(row.q === 0 ? texts.fateNever : row.q > row.p ? texts.fateCut : texts.fateAlways, values);
   const added = end === "residual" && row.left > 0 ? fill(texts.fateAdded, values) : "";
-  return [touched ? "" : settled(beta) === 0 ? texts.overlapNone : texts.overlap, how, added].filter(Boolean).join(" ");
+  return [touched ? "" : describeOverlap({ sums, texts }), how, added].filter(Boolean).join(" ");
+}
+
+/** Which part of the draft's bars is accepted. */
+export function describeOverlap({ sums, texts }) {
+  return settled(sums.beta) === 0 ? texts.overlapNone : texts.overlap;
 }
 
 /** A hundred draft tokens: how many are accepted, and what the others become. */
