@@ -10,14 +10,15 @@ export function makeHead(view) {
   const info = button("i", "times and settings of this round", () => info.setAttribute("aria-expanded", String(!lab.classList.toggle("off"))), "info");
   info.setAttribute("aria-expanded", "false");
   info.setAttribute("aria-label", info.title);
-  const status = h("p", { class: "status" }, said, " ", info, " ", lab);
+  const parts = h("span", { class: "timeParts", title: "the time of this round, to scale" });
+  const status = h("p", { class: "status" }, said, " ", parts, " ", info, " ", lab);
   const busy = h("p", { class: "busy", role: "status" });
   const notices = h("div", { class: "notices over", role: "status" });
   const live = button("Run it now", "run both models on this machine, with a new seed", () => view.ask({ kind: "live" }), "plain live");
   const undo = button("Undo my numbers", "put back every random number that was drawn", () => view.ask({ kind: "undo" }), "plain undo");
   const node = h("header", { class: "roundHead" }, headline, opening, view.tour.card);
   const state = h("div", { class: "state" }, status, busy);
-  return { node, state, headline, opening, status, said, lab, info, busy, notices, live, undo };
+  return { node, state, headline, opening, status, said, parts, lab, info, busy, notices, live, undo };
 }
 
 export function drawHead(head, view) {
@@ -31,6 +32,7 @@ export function drawHead(head, view) {
   const edits = payload?.edits ?? [];
   say(head.said, payload ? [`${data.mode} round`, ...edits].join(" · ") : "");
   say(head.lab, payload ? [...round.times, ...(data.alone ? [payload.pair] : []), ...payload.status].join(" · ") : "");
+  drawTimeParts(head, round?.parts ?? []);
   show(head.info, Boolean(payload));
   head.status.classList.toggle("isLive", data.mode === "live");
   show(head.status, !data.busy);
@@ -46,6 +48,24 @@ export function drawHead(head, view) {
   head.noticed = wanted;
   const close = button("×", "close these notes", () => head.notices.replaceChildren(), "small");
   head.notices.replaceChildren(...(wanted ? [close, ...data.notices.map((sentence) => h("p", {}, sentence))] : []));
+}
+
+/** What drafting and the pass took, as a bar to scale with both numbers. */
+function drawTimeParts(head, parts) {
+  if (head.timed === parts) return;
+  head.timed = parts;
+  const whole = parts.reduce((sum, { seconds }) => sum + seconds, 0);
+  const bar = h("span", { class: "timeBar", "aria-hidden": "true" }, ...parts.map(({ is, seconds }) => {
+    const part = h("i", { class: is });
+    part.style.width = `${((100 * seconds) / whole).toFixed(1)}%`;
+    return part;
+  }));
+  head.parts.replaceChildren(...(parts.length ? [bar, parts.map(({ name, seconds }) => `${name} ${milliseconds(seconds)}`).join(", ")] : []));
+}
+
+function milliseconds(seconds) {
+  const ms = 1000 * seconds;
+  return `${ms.toFixed(ms < 10 ? 1 : 0)} ms`;
 }
 
 /** What is needed now and then, behind one word. It closes when something in it is chosen, and when the focus leaves it. */

@@ -46,7 +46,9 @@ def build_round_payload(trace: Trace, more: bool | None = None, load: float = 0.
     before: list[bytes] = []  # the generated tokens before a round
     for index, round_ in enumerate(trace.rounds):
         read = _count_read_tokens(trace, index, at_once)
-        rounds.append(_build_round(trace, index, before, edits) | {"times": describe_times(round_, load > BUSY_LOAD, read)})
+        built = _build_round(trace, index, before, edits)
+        times = describe_times(round_, load > BUSY_LOAD, read)
+        rounds.append(built | {"times": times, "parts": list_parts_of_time(round_)})
         before += [read_piece(trace.pieces, token) for token in round_.committed]
     return {
         "id": trace.compute_digest(),
@@ -58,6 +60,14 @@ def build_round_payload(trace: Trace, more: bool | None = None, load: float = 0.
         "notes": TEXTS["notes"],
         "more": can_continue(trace) if more is None else more,
     }
+
+
+def list_parts_of_time(round_: Round) -> list[dict[str, Any]]:
+    """The seconds of drafting and of the target pass, for a bar of both; empty where nothing was drafted or a clock is missing."""
+    parts = [("drafting", "draft"), ("pass", "target")]
+    if not round_.proposals or not all(round_.timing.get(key) for _, key in parts):
+        return []
+    return [{"name": name, "is": key, "seconds": round_.timing[key]} for name, key in parts]
 
 
 def _count_read_tokens(trace: Trace, index: int, at_once: bool) -> tuple[int, int] | None:

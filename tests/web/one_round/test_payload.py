@@ -79,6 +79,12 @@ def test_the_first_pass_counts_the_prompt_and_later_ones_are_counted_where_the_r
     assert first.endswith(f"target pass over {prompt + drafted[0]} tokens ({prompt} of the prompt) 4.0 ms")
     assert second.endswith(f"target pass over {1 + drafted[1]} tokens 4.0 ms")
     assert build_round_payload(timed)["rounds"][1]["times"][0].endswith(", target pass 4.0 ms")
+    for round_, one in zip(build_round_payload(timed)["rounds"], timed.rounds, strict=True):
+        assert [(part["is"], part["seconds"]) for part in round_["parts"]] == (
+            [("draft", 0.001), ("target", 0.004)] if one.proposals else []
+        )
+    untimed = replace(story, rounds=tuple(replace(one, timing={"target": 0.004}) for one in story.rounds))
+    assert not any(round_["parts"] for round_ in build_round_payload(untimed)["rounds"])
 
 
 def test_equal_distributions_leave_no_residual_and_divide_by_nothing():
