@@ -178,7 +178,7 @@ def test_the_first_screen_has_field_race_and_answer_and_nothing_moves_when_the_a
         ), "the youngest token is in sight"
 
 
-def test_on_a_phone_the_whole_race_stands_over_its_slider_and_both_texts_are_in_sight(page, server):
+def test_on_a_phone_a_near_view_of_the_race_moves_over_its_slider_and_both_texts_are_in_sight(page, server):
     page.set_viewport_size({"width": 390, "height": 844})
     open_whole(page, server)
     slider, chart = page.get_by_label("moment of both clocks"), page.locator(".tracks").bounding_box()
@@ -187,9 +187,16 @@ def test_on_a_phone_the_whole_race_stands_over_its_slider_and_both_texts_are_in_
         now, box = page.locator(".tracks .now").bounding_box(), slider.bounding_box()
         thumb = box["x"] + 8 + int(share) / 1000 * (box["width"] - 16)
         assert now["x"] + now["width"] / 2 == pytest.approx(thumb, abs=1.5), share
-        last = page.locator(".tracks .column[data-lane=speculative]:not(.later)").last
-        assert last.bounding_box()["width"] >= 3.0, "no sliver"
+        columns = page.locator(".tracks .column[data-lane=speculative]:not(.later)")
+        assert columns.last.bounding_box()["width"] >= 8.0, "a box of it can be told from the next"
+        if int(share) <= 500:  # the second text is not over yet
+            youngest = columns.last.bounding_box()
+            assert 0 <= thumb - youngest["x"] <= 40, "the youngest round stands at the play head"
+    margins = page.locator(".tracks").bounding_box()
+    assert margins["x"] <= box["x"] and box["x"] + box["width"] <= margins["x"] + margins["width"], "in the margins of the page"
     slider.fill("1000")
+    assert page.locator(".tracks .column").last.bounding_box()["x"] < margins["x"] + margins["width"]
+    assert page.locator(".tracks .column").last.bounding_box()["width"] >= 3.0, "no sliver"
     ends = [one.bounding_box() for one in page.locator(".tracks .took").all()]
     assert all(chart["x"] < one["x"] and one["x"] + one["width"] <= chart["x"] + chart["width"] for one in ends), (
         "at rest all of it"
@@ -200,6 +207,43 @@ def test_on_a_phone_the_whole_race_stands_over_its_slider_and_both_texts_are_in_
     page.get_by_role("button", name="Show both texts in full").click()
     assert page.locator(".lane.speculative").bounding_box()["height"] > 2 * before
     assert page.locator(".lane .text").evaluate_all("texts => texts.every(text => text.scrollHeight <= text.clientHeight)")
+
+
+def test_rows_wait_for_their_words_and_the_replay_ends_once_it_is_out_of_sight(page, server):
+    page.set_viewport_size({"width": 1366, "height": 1600})
+    open_whole(page, server)
+    rows, slider, clock = (
+        page.locator(".divergenceItem"),
+        page.get_by_label("moment of both clocks"),
+        page.locator(".lane.target .clock"),
+    )
+    shown = page.locator(".divergenceItem:not(.later)")
+    slider.fill("50")
+    expect(shown).to_have_count(0)
+    expect(page.locator(".divergenceCard")).to_be_hidden()
+    slider.fill("500")
+    expect(shown).not_to_have_count(0)
+    written = page.locator(f"{FIRST}.divergence:not(.later)").count()
+    assert shown.count() == written < rows.count(), "as many as their words"
+    page.set_viewport_size({"width": 1366, "height": 600})
+    rows.last.scroll_into_view_if_needed()
+    page.locator(".js-plotly-plot, [data-testid=stExpander]").last.scroll_into_view_if_needed()
+    expect(clock).to_contain_text("128 tokens")
+    expect(shown).to_have_count(rows.count())
+
+
+def test_on_a_phone_the_card_opens_under_the_chosen_row(page, server):
+    page.set_viewport_size({"width": 390, "height": 844})
+    open_whole(page, server)
+    rows, card = page.locator(".divergenceItem"), page.locator(".divergenceCard")
+    for n in (0, 3, rows.count() - 1, 1):
+        rows.nth(n).click()
+        row, box = rows.nth(n).bounding_box(), card.bounding_box()
+        assert 0 <= box["y"] - (row["y"] + row["height"]) < 12, n
+        if n + 1 < rows.count():
+            assert rows.nth(n + 1).bounding_box()["y"] >= box["y"] + box["height"], n
+        expect(rows.nth(n)).to_be_in_viewport(ratio=1.0)
+        expect(card).to_be_in_viewport(ratio=1.0)
 
 
 def stop_in_time(write: Locator, stop: Locator) -> None:

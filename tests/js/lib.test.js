@@ -77,6 +77,8 @@ test("a clock has three to six round moments, from 0 to at most its end", () => 
     const found = listTicks(end);
     assert.ok(found.length >= 3 && found.length <= 6, `${end}: ${found}`);
     assert.ok(found[0] === 0 && found.at(-1) <= end * (1 + 1e-9));
+    const many = listTicks(end, 12);
+    assert.ok(many.length >= 6 && many.length <= 13 && many[1] < found[1], `${end}: ${many}`);
     assert.match((found[1] / 10 ** Math.floor(Math.log10(found[1]) + 1e-9)).toFixed(6), /^(1|2|5)\.0+$|^10\.0+$/);
   }
 });

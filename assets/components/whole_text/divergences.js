@@ -4,7 +4,7 @@ import { makeBarRow } from "../lib/bars.js";
 import { h, say } from "../lib/dom.js";
 import { glyphLine, glyphSpans } from "../lib/glyphs.js";
 import { number, percent } from "../lib/numbers.js";
-import { DIVERGENCE } from "./lane.js";
+import { DIVERGENCE, REACHED } from "./lane.js";
 import { NARROW } from "./tracks.js";
 
 export class Divergences {
@@ -22,6 +22,16 @@ export class Divergences {
     this.node = h("section", { class: "stage divergences" }, h("div", {}, head, this.list), this.card);
     this.onDivergence = ({ detail }) => this.choose(this.payload?.divergences.findIndex(({ place }) => place === detail), true);
     window.addEventListener(DIVERGENCE, this.onDivergence);
+    this.reached = Infinity;
+    this.onReached = ({ detail }) => { this.reached = detail; this.showReached(); };
+    window.addEventListener(REACHED, this.onReached);
+  }
+
+  /** No row quotes a text that a replay has not written yet. */
+  showReached() {
+    const isLater = ({ place }) => place >= this.reached;
+    this.items?.forEach((item, n) => item.classList.toggle("later", isLater(this.payload.divergences[n])));
+    this.card.classList.toggle("later", isLater(this.payload.divergences[this.at]));
   }
 
   update({ data: { payload } }) {
@@ -50,7 +60,9 @@ export class Divergences {
     if (n === undefined || n < 0) return;
     this.at = n;
     this.draw();
-    const shown = scroll ? this.node : this.node.classList.contains("narrow") ? this.card : null; // on a phone the card stands below the list
+    const narrow = this.node.classList.contains("narrow"); // the card opens under its row there
+    if (narrow) this.items[n].scrollIntoView({ block: "nearest" });
+    const shown = narrow ? this.card : scroll ? this.node : null;
     shown?.scrollIntoView({ block: "nearest", behavior: calm() ? "auto" : "smooth" });
   }
 
@@ -67,7 +79,10 @@ export class Divergences {
     this.items.forEach((item, n) => {
       item.setAttribute("aria-checked", String(n === this.at));
       item.tabIndex = n === this.at ? 0 : -1;
+      item.style.order = 2 * n;
     });
+    this.card.style.order = 2 * this.at + 1;
+    this.showReached();
     const token = glyphLine(one.glyphs, 20);
     say(this.title, `Token ${one.place + 1}: “${token}”${one.start || one.end ? ` of “${one.start}${token}${one.end}”` : ""}`);
     say(this.sentence, one.sentence);
@@ -80,6 +95,7 @@ export class Divergences {
 
   close() {
     window.removeEventListener(DIVERGENCE, this.onDivergence);
+    window.removeEventListener(REACHED, this.onReached);
   }
 }
 

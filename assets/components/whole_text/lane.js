@@ -4,6 +4,7 @@ import { h, say } from "../lib/dom.js";
 import { glyphSpans } from "../lib/glyphs.js";
 
 export const DIVERGENCE = "specviz-divergence"; // a place that both views of the page are told of
+export const REACHED = "specviz-reached"; // how many tokens of the target's text stand
 
 export function makeLane(key) {
   const title = h("h3", {});
@@ -86,6 +87,14 @@ function markDivergence(item, divergence) {
 
 export function tell(place) {
   window.dispatchEvent(new CustomEvent(DIVERGENCE, { detail: place }));
+}
+
+let reached = Infinity;
+
+export function tellReached(count) {
+  if (count === reached) return;
+  reached = count;
+  window.dispatchEvent(new CustomEvent(REACHED, { detail: count }));
 }
 
 /** Where each token ends below the top of the text. Read once, because reading makes the browser lay out the page. */

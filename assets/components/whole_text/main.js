@@ -6,7 +6,7 @@ import { mounted } from "../lib/mount.js";
 import { seconds } from "../lib/numbers.js";
 import { countTokens, makeTokenLegend } from "../lib/tokens.js";
 import { Divergences } from "./divergences.js";
-import { drawLane, fillLane, makeLane, measureLane, tell } from "./lane.js";
+import { drawLane, fillLane, makeLane, measureLane, tell, tellReached } from "./lane.js";
 import { NARROW, countDropped, drawNow, drawTracks, makeTracks } from "./tracks.js";
 
 class Lanes {
@@ -18,6 +18,7 @@ class Lanes {
     this.answer = makeAnswer();
     this.button = button("", "", () => (this.playing ? this.pause() : this.play()), "primary");
     this.dropped = h("b", { class: "n" });
+    this.column = h("span", {});
     this.reads = h("span", { class: "drafted" });
     this.range = h("input", { type: "range", min: "0", max: "1000", step: "1", "aria-label": "moment of both clocks" });
     this.range.addEventListener("input", () => this.stand(Number(this.range.value) / 1000));
@@ -25,12 +26,14 @@ class Lanes {
     this.transport = h("div", { class: "replay" }, this.button, this.range, this.slow);
     this.whole = h("button", { type: "button", class: "quiet openTexts" }); // of a phone
     this.whole.addEventListener("click", () => this.open(!this.isOpen));
-    this.tracks.node.prepend(h("div", { class: "reads" }, h("p", {}, "Column: one target pass; box: one token."), this.legend.node, h("p", { class: "unkept" }, h("i", {}), this.reads, "not kept ", this.dropped)));
+    this.tracks.node.prepend(h("div", { class: "reads" }, h("p", {}, this.column, "; box: one token."), this.legend.node, h("p", { class: "unkept" }, h("i", {}), this.reads, "not kept ", this.dropped)));
     this.node = h("section", { class: "stage whole", "aria-label": "One text, decoded both ways" },
       this.tracks.node, this.transport, this.answer.node, h("div", { class: "pair" }, ...this.lanes.map(({ node }) => node)), this.whole);
     const forth = () => this.step(1), back = () => this.step(-1), turn = () => (this.playing ? this.pause() : this.play());
     this.forgetKeys = listenToKeys({ PageDown: forth, ArrowRight: forth, PageUp: back, ArrowLeft: back, " ": turn },
       { ready: () => Boolean(this.room && this.payload?.done) });
+    this.watch = new IntersectionObserver((seen) => !seen.at(-1).isIntersecting && this.now !== null && !this.room && this.stop()); // whoever has left the race behind reads about the whole text
+    this.watch.observe(this.tracks.node);
   }
 
   update({ data: { payload, plays, busy } }) {
@@ -124,6 +127,7 @@ class Lanes {
     if (!width || !this.payload) return;
     this.node.classList.toggle("narrow", width < NARROW);
     for (const lane of this.lanes) lane.narrow = width < NARROW;
+    say(this.column, width < NARROW ? "Column: drafting, pass" : "Column: one target pass"); // the axis of a wide picture says it
     this.tracks.width = this.tracks.node.clientWidth;
     drawTracks(this.tracks, this.payload);
     for (const lane of this.lanes) measureLane(lane);
@@ -140,7 +144,12 @@ class Lanes {
   draw() {
     const { now, payload } = this;
     for (const lane of this.lanes) drawLane(lane, now, payload.done);
+    if (this.tracks.close !== (now !== null)) {
+      this.tracks.close = now !== null;
+      drawTracks(this.tracks, payload);
+    }
     drawNow(this.tracks, now);
+    tellReached(now === null ? Infinity : this.lanes[0].there);
     say(this.dropped, String(countDropped(payload.lanes[1].rounds.filter(({ at }) => now === null || at <= now + 1e-9))));
     this.node.classList.toggle("running", now !== null || !payload.done);
     say(this.whole, this.isOpen ? "Show fewer lines" : "Show both texts in full");
@@ -172,6 +181,7 @@ class Lanes {
 
   close() {
     cancelAnimationFrame(this.frame);
+    this.watch.disconnect();
     this.forgetKeys();
   }
 }

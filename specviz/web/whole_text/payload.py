@@ -175,7 +175,7 @@ def _is_whole_word(scored_text: ScoredText, place: int) -> bool:
 
 
 def build_divergences_payload(passage: Passage) -> dict[str, Any] | None:
-    """The places where the models differ most, in the order of the text, with both distributions; None where nothing was read."""
+    """The places where the models differ most, the largest difference first, with both distributions; None where nothing was read."""
     read = passage.read
     if read is None or not read.divergences:
         return None
@@ -184,7 +184,7 @@ def build_divergences_payload(passage: Passage) -> dict[str, Any] | None:
     raws = [read_piece(read.pieces, token) for token in read.tokens]
     rows = [
         _build_divergence(read, place) | _split_around(before + b"".join(raws[:place]), raws[place], b"".join(raws[place + 1 :]))
-        for place in sorted(list_divergent_words(read))
+        for place in list_divergent_words(read)
     ]
     return {"id": f"{passage.settings.to_query()}", "divergences": rows}
 

@@ -120,7 +120,7 @@ def test_the_page_opens_with_the_text_of_one_round_and_the_seed_that_pages_share
     assert build_opening_settings(replace(opening, seed=7)).seed == 7 and recorded_passage.settings.seed == PASSAGE_SEED
 
 
-def test_every_draft_token_is_kept_or_counted_as_dropped_and_the_words_stand_in_the_order_of_the_text(recorded_passage):
+def test_every_draft_token_is_kept_or_counted_as_dropped_and_the_word_rejected_most_often_comes_first(recorded_passage):
     given = payload.build_lanes_payload(recorded_passage)
     alone, drafted = given["lanes"]
     suggested = sum(len(round_.proposals) for round_ in recorded_passage.speculative.trace.rounds)
@@ -128,8 +128,8 @@ def test_every_draft_token_is_kept_or_counted_as_dropped_and_the_words_stand_in_
     assert dropped == suggested - recorded_passage.speculative.counts["accepted"] > 0
     assert all(round_["dropped"] == 0 for round_ in alone["rounds"])
     assert given["drafted"] == max(len(round_.proposals) for round_ in recorded_passage.speculative.trace.rounds)
-    places = [one["place"] for one in payload.build_divergences_payload(recorded_passage)["divergences"]]
-    assert places == sorted(places) and len(places) > 1
+    rates = [one["rejected"] for one in payload.build_divergences_payload(recorded_passage)["divergences"]]
+    assert rates == sorted(rates, reverse=True) and rates[0] > rates[-1]
 
 
 def test_no_recorded_text_has_a_word_that_would_distract_a_class():
