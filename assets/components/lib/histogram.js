@@ -10,6 +10,7 @@ const BOX = 0.5; // of a strip: the width of its box
 const CLEAR = 0.06; // of the strip, between a dot and an edge of the box
 const EDGE = 0.07; // of the strip, at each end: a dot that would stand there is off the scale
 const WIDE = 940; // px from which the answer stands beside the bars
+const NARROW = 600; // px below which the heading has a line of its own
 const FINE = 0.03; // of a rail: where every bar outside its box misses its mark by less, the chart opens magnified
 const SIGNS = { consistent: "✓", rejected: "✕", exact: "✓", untold: "–", unshown: "–", waiting: "" };
 
@@ -122,9 +123,10 @@ export class Histogram {
     this.of = h("span", {});
     this.again = h("button", { type: "button", class: "button plain" });
     this.again.addEventListener("click", () => this.play(0, STEP));
-    this.lens = h("button", { type: "button", class: "button plain" });
+    this.lens = h("button", { type: "button", class: "button outline lens" });
     this.lens.addEventListener("click", () => this.magnify(!this.magnified));
-    this.names = h("div", { class: "cell names" }); // beside the picture: it holds a button
+    this.corner = h("span", { class: "cellName" });
+    this.names = h("div", { class: "cell names" });
     this.rows = h("div", { class: "cells", role: "img" });
     this.key = h("div", {});
     this.aloud = h("p", { class: "aloud", role: "status" });
@@ -135,8 +137,9 @@ export class Histogram {
     this.soFar = h("p", { class: "soFar" });
     this.told = h("div", { class: "told" }, this.number, h("p", { class: "word" }, this.sign, " ", this.word), this.because);
     this.answer = h("div", { class: "answer" }, this.told, this.soFar);
+    this.line = h("p", { class: "count" }, h("span", { "aria-hidden": "true" }, this.count, " ", this.of), this.again, this.lens);
     this.node = h("section", { class: "stage filling" },
-      h("div", { class: "bars" }, h("div", { class: "top" }, this.name, h("p", { class: "count" }, h("span", { "aria-hidden": "true" }, this.count, " ", this.of), this.again)), h("div", {}, this.names, this.rows)),
+      h("div", { class: "bars" }, h("div", { class: "top" }, this.name, this.line), h("div", {}, this.names, this.rows)),
       h("div", { class: "aside" }, this.answer, this.key, this.aloud));
   }
 
@@ -173,9 +176,9 @@ export class Histogram {
       return { node, tracks: strip ? [track, strip] : [track], value };
     });
     const sides = h("span", { class: "sides", "aria-hidden": "true" }, ...(texts.sides ?? []).map((words) => h("span", {}, words)));
-    this.names.replaceChildren(h("span", { class: "cellName" }, this.lens), sides, h("span", { class: "value" }, texts.samples), h("span", { class: "value exactly" }, texts.exactly));
+    this.names.replaceChildren(this.corner, sides, h("span", { class: "value" }, texts.samples), h("span", { class: "value exactly" }, texts.exactly));
     this.rows.replaceChildren(...this.parts.map((one) => one.node));
-    this.node.classList.toggle("keyLast", Boolean(texts.keyLast));
+    this.node.classList.toggle("answerFirst", Boolean(texts.answerFirst));
     const key = makeKey(texts);
     this.key.replaceWith(key);
     this.key = key;
@@ -223,7 +226,9 @@ export class Histogram {
   }
 
   resize() {
-    this.node.classList.toggle("wide", this.node.clientWidth >= WIDE);
+    const width = this.node.clientWidth, place = width >= WIDE || width < NARROW ? this.line : this.corner; // between them the heading fills its line
+    this.node.classList.toggle("wide", width >= WIDE);
+    if (this.lens.parentNode !== place) place.append(this.lens);
   }
 
   close() {

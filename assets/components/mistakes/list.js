@@ -1,7 +1,10 @@
 // Mistakes as rows, in groups. A row says what goes wrong, where it was found, and after how many samples; a click chooses it.
-// Closed, the list shows its first rows, and on a phone the chosen one alone; a button opens it.
+// Closed, the list shows whole rows, the chosen one among them, and on a phone this one alone; a button opens it.
 
 import { h, say } from "../lib/dom.js";
+
+const CLOSED = 504; // px, most that a closed list takes
+const PHONE = "(max-width: 640px)";
 
 export class List {
   constructor() {
@@ -9,7 +12,7 @@ export class List {
     this.pick = h("span", {});
     this.guess = h("button", { type: "button", class: "button outline" });
     this.guess.addEventListener("click", () => this.choose(this.game));
-    this.more = h("button", { type: "button", class: "button plain mistakesMore" });
+    this.more = h("button", { type: "button", class: "button mistakesMore" });
     this.more.addEventListener("click", () => this.open(!this.isOpen));
     this.node = h("div", { class: "stage mistakesStage" }, h("div", { class: "mistakesPick" }, this.pick, this.guess), this.list, this.more);
     this.rows = new Map();
@@ -39,7 +42,7 @@ export class List {
       else button.removeAttribute("aria-current");
     }
     this.list.classList.toggle("none", !this.rows.has(chosen)); // the game: a phone has no row to show
-    if (window.matchMedia("(max-width: 640px)").matches) this.open(false);
+    if (window.matchMedia(PHONE).matches) this.open(false);
     this.showChosen();
   }
 
@@ -64,10 +67,18 @@ export class List {
     this.showChosen();
   }
 
-  /** Scrolls a closed list to the chosen row. */
+  /** Ends a closed list on a whole row: from its first row on, or else the chosen row is the last. */
   showChosen() {
-    const item = this.rows.get(this.chosen)?.item, { list } = this;
-    if (item && !this.isOpen) list.scrollTop = Math.max(0, item.offsetTop + item.offsetHeight - list.clientHeight + 20);
+    const { list } = this, endOf = (item) => item.offsetTop + item.offsetHeight;
+    list.style.height = "";
+    if (this.isOpen || window.matchMedia(PHONE).matches) return;
+    const items = [...this.rows.values()].map(({ item }) => item), head = list.querySelector("h3")?.offsetHeight ?? 0;
+    let last = this.rows.get(this.chosen)?.item, top = 0;
+    if (last && endOf(last) > CLOSED) top = items.find((item) => endOf(last) - item.offsetTop + head <= CLOSED).offsetTop - head;
+    else last = items.findLast((item) => endOf(item) <= CLOSED);
+    if (!last || !list.clientHeight) return;
+    list.style.height = `${endOf(last) - top}px`;
+    list.scrollTop = top;
   }
 
   resize() {

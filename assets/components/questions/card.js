@@ -8,14 +8,14 @@ export class Card {
   /** at: its index among ``count``; ending: of addresses of other pages; answer: what a chosen option calls with its index. */
   constructor(question, at, count, ending, answer) {
     this.question = question;
-    const { term, note, situation, asks, options, picture, page } = question;
+    const { term, note, ahead, situation, asks, options, picture, page } = question;
     this.right = options.findIndex((option) => option.right);
     this.options = options.map(({ text }, i) => optionOf(text, i, options.length, () => answer(i)));
     this.before = h("div", { class: "before" }, makePicture(picture), ...(note ? [h("p", { class: "footnote" }, note)] : []),
       h("p", { class: "hint" }, "Your answer shows the recorded run here."));
     const reveal = () => { answer(this.right); this.options[this.right].focus(); };
     this.explained = options.map((option) => explanationOf(option, page, ending, reveal));
-    const left = h("div", { class: "left", "data-n": `Question ${at + 1}` }, h("h3", { class: "question", id: `question-${at}` }, asks),
+    const left = h("div", { class: "left", "data-n": `Question ${at + 1}` }, ...(ahead ? [h("p", { class: "ahead" }, ahead)] : []), h("h3", { class: "question", id: `question-${at}` }, asks),
       h("p", { class: "situation" }, situation), ...(term ? [h("p", { class: "term" }, term)] : []),
       h("ol", { class: "options", "aria-labelledby": `question-${at}` }, ...this.options.map((option) => h("li", {}, option))));
     const right = h("div", { class: "right" }, this.before, ...this.explained);

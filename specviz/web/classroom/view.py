@@ -47,8 +47,18 @@ from specviz.web.common.side_by_side.words import PageVerdict, build_heading, de
 from specviz.web.jobs import cache
 
 WALL_INTERVAL, DESK_INTERVAL = 1.0, 2.0  # seconds between two updates
-EXAMPLE_TEXTS = HISTOGRAM | {"strip": "", "dot": "", "keyLast": True}  # of its histograms: a hundred samples need no magnifier
-NO_KEY = {"share": "", "exact": "", "band": "", "outside": "", "signs": []}  # one key for both
+EXAMPLE_TEXTS = HISTOGRAM | {
+    "strip": "",
+    "dot": "",
+    "answerFirst": True,
+}  # of its histograms: a hundred samples need no magnifier
+NO_KEY = {
+    "share": "",
+    "exact": "",
+    "band": "",
+    "outside": "",
+    "signs": [],
+}  # one key for both, under the chart that has all of it
 EXAMPLE_MISTAKE, EXAMPLE_EACH = "R4", 4  # of the example: what is wrong with one decoder, and the samples of a student
 
 
@@ -124,13 +134,10 @@ def show_new_room(desk: DeskState) -> None:
 
 def show_reach(root: str) -> None:
     """Whether phones can join, and where they cannot, how to let them in. root: address of this server."""
-    if not is_local_address(root):
+    if is_local_address(root):
+        st.html(words.build_local_reach())
+    else:
         st.caption(TEXTS["reach"])
-        return
-    with st.container(horizontal=True, vertical_alignment="center", gap="small", key="classroom-reach"):
-        st.caption(TEXTS["reach_local"], width="content")
-        with st.popover(TEXTS["reach_how"], type="tertiary", width="content"):
-            st.container(key="classroom-text-reach").text(words.describe_local_address(root, find_network_address()))
 
 
 def show_lesson_plans() -> None:
@@ -160,7 +167,7 @@ def show_example_samples() -> None:
         for place, shown in zip(st.columns(2, gap="large"), example.decoders, strict=True):
             with place:
                 frames = draw_cached(_build_example_frames, shown.shares, example.decoders[-1].shares)
-                texts = EXAMPLE_TEXTS | ({} if shown is example.decoders[0] else NO_KEY)
+                texts = EXAMPLE_TEXTS | ({} if shown is example.decoders[-1] else NO_KEY)
                 payload = build_histogram(frames, shown.heading, shown.verdict, texts=texts)
                 histogram.draw(f"classroom-example-{shown.key}", {"payload": payload, "within": True})
     st.container(key="classroom-notes-from").text(example.origin)
@@ -217,7 +224,8 @@ def load_example() -> ClassExample | None:
         f"{found}\n{build_heading(settings)}.",
         decoders,
         f"Each chart has {n} samples of {pair} after “{settings.prompt}” ({describe_conditions(settings)}). "
-        f"Recorded on {record.date}, not by a class; your room uses your own settings.",
+        f"Recorded on {record.date}, not by a class; your room uses your own settings. "
+        f"{words.describe_tested_groups(record.result.looks[-1][-1], record.result.arms[-1])}".rstrip(),
     )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from specviz.classroom.records import KINDS, Room
+from specviz.evidence.results import REST
 from specviz.records import HERE, load_toml
 from specviz.settings import Settings
 from specviz.web.common.side_by_side.words import (
@@ -32,6 +33,7 @@ PICTURES = {
     "task": "<div class='phone'><b>Sample</b><p>there lived an old …</p><p><mark>woman who</mark></p><u>1 more</u></div>",
     "bars": "<div class='wall bars'>" + "".join(f"<i style='--bar:{bar}%;--at:{at}%'></i>" for bar, at in ((78, 78), (42, 39), (17, 19), (12, 13))) + "</div>",
 }  # of the steps: HTML, illustrative  # fmt: skip
+FIRST_WORD = re.compile(r"·?(\w+)")  # of the name of a cell
 DOCS_ADDRESS = "http://localhost:8501/"  # of the app in the docs
 DOCS_LINK = re.compile(r"\[([^\]]*)\]\((?!https?://)[^)]*\)")  # to another page of the docs
 
@@ -70,6 +72,20 @@ def build_example_verdict(found: InterimTest, shares: CellShares) -> PageVerdict
     return describe_agreement(found)
 
 
+def describe_tested_groups(found: InterimTest, shares: CellShares) -> str:
+    """Which two groups of texts a test compared, where one has all texts that begin with a word; else empty. shares: the same samples."""
+    counts: dict[str, int] = {}
+    probs: dict[str, float] = {}
+    for label, count, prob in zip(shares.labels, shares.counts, shares.probs, strict=True):
+        if label != REST and (word := FIRST_WORD.match(label)):
+            counts[word[1]] = counts.get(word[1], 0) + count
+            probs[word[1]] = probs.get(word[1], 0.0) + prob
+    word = max(probs, key=probs.__getitem__, default="")
+    if found.cells != 2 or counts.get(word) not in found.counts:
+        return ""
+    return TEXTS["groups"].format(word=word, count=counts[word], expected=round(found.n * probs[word]))
+
+
 def describe_local_address(root: str, found: str) -> str:
     """Say how phones reach an app that is open as localhost. found: this computer's address in the network, or nothing."""
     port = f":{port}" if (port := urlsplit(root).port) else ""
@@ -78,7 +94,16 @@ def describe_local_address(root: str, found: str) -> str:
         if found
         else " and open this page under its address in the network."
     )
-    return f"{TEXTS['local']}{then}"
+    return f"{TEXTS['local'].format(command=TEXTS['phone_command'])}{then}"
+
+
+def build_local_reach() -> str:
+    """How to let phones in, as HTML: a line for the computer and another for a phone, which style sheets choose between."""
+    lines = "".join(
+        f"<span class='on-{kind}'>{escape(TEXTS[name])}</span>"
+        for kind, name in (("computer", "reach_local"), ("phone", "reach_local_phone"))
+    )
+    return f"<p class='room-reach'>{lines} <code>{escape(TEXTS['phone_command'])}</code></p>"
 
 
 def describe_status(room: Room, answered: int | None) -> str:

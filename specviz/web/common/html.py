@@ -45,7 +45,7 @@ LETTERS_AT_END, LETTERS_AT_START = re.compile(r"\w+$"), re.compile(r"\w+")
 
 @dataclass(frozen=True, slots=True)
 class TextLine:
-    """One text: whose it is; ``kind`` right or wrong, its mark's style; what came before, what it shares, its own first token, its rest."""
+    """One text: whose it is; ``kind`` right, wrong or untold, its mark's style; what came before, what it shares, its own first token, its rest."""
 
     name: str
     kind: str

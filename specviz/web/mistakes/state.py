@@ -85,6 +85,14 @@ class MistakeState(SamplingState):
 
     empty = MistakeResult()
 
+    def reset_findings(self) -> None:
+        super().reset_findings()
+        self.guess: int | None = None  # place of the text that the visitor called wrong
+
+    def guess_wrong_text(self, place: int) -> None:
+        """Call one of the two texts wrong; then both decoders are named."""
+        self.guess = place
+
     def load_recorded(self) -> MistakeSamplesRecord | None:
         if self.question.is_hidden or (records := load_recorded_samples()) is None:
             return None

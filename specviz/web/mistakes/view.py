@@ -9,7 +9,7 @@ from typing import Any
 import streamlit as st
 
 from specviz.errors import SettingsError
-from specviz.evidence.mistakes.comparison import DistanceCurve
+from specviz.evidence.mistakes.comparison import DistanceCurve, TextPair
 from specviz.evidence.mistakes.published import REPORTED
 from specviz.web.common import elements, export_fold, session
 from specviz.web.common.component import Component
@@ -53,8 +53,7 @@ def show_page() -> None:
         return
     if state.shown_result.pairs:
         with open_screen("mistakes", "texts"):
-            st.markdown(words.build_texts_title(state))
-            st.html(words.build_texts_html(state.question, state.shown_result.pairs[:1]))
+            show_texts(state, state.shown_result.pairs[0])
     _show_distance_fold(state)
     _show_numbers_fold(state)
 
@@ -159,6 +158,21 @@ def _show_buttons(state: MistakeState) -> None:
             label = f"Back to the {recorded.result.n:,} recorded" if state.has_own_result else f"Back to your {state.result.n:,}"
             st.button(label, key="mistakes-recorded", on_click=state.toggle_recorded, disabled=state.is_busy)
         session.show_progress("mistakes")
+
+
+def show_texts(state: MistakeState, pair: TextPair) -> None:
+    """Two texts from the same random numbers. Where they differ, the visitor guesses before their decoders are named."""
+    question = state.question
+    st.markdown(words.build_texts_title(state))
+    is_told = state.guess is not None or pair.first[0] == pair.first[1]
+    st.html(words.build_texts_html(question, pair, is_told))
+    if state.guess is not None:
+        st.container(key="mistakes-said-texts").markdown(words.judge_guess(question, state.guess))
+    elif not is_told:
+        with st.container(horizontal=True, key="mistakes-guess"):
+            for place, letter in enumerate(words.LETTERS):
+                label = words.TEXTS["game"]["name"].format(name=letter)
+                st.button(label, key=f"mistakes-guess-{letter}", on_click=state.guess_wrong_text, args=(place,))
 
 
 def _show_distance_fold(state: MistakeState) -> None:

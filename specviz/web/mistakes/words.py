@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from specviz.evidence.results import InterimTest
 
 TEXTS = load_toml("texts/mistakes")
+LETTERS = ("A", "B")  # of the two texts
 PROJECTS = load_toml("texts/known_mistakes")["projects"]
 
 
@@ -256,27 +259,44 @@ def build_tests_table(state: MistakeState) -> list[dict[str, str]]:
 
 def build_texts_title(state: MistakeState) -> str:
     """What stands over the texts side by side."""
-    alike, of = state.shown_result.alike
+    said, (alike, of) = TEXTS["texts"], state.shown_result.alike
     if alike == of:
-        return f"## Same random numbers, same texts\nIn all {of} texts of 16 tokens the two rules wrote the same."
-    return (
-        f"## Can you tell from one text?\nWith the same random numbers, {of - alike} of {of} texts of both rules part, as here at ≠. "
-        "One text does not tell which rule is wrong; many samples do."
-    )
+        return str(said["alike"].format(of=of))
+    return str(said["apart"].format(tries=said["some" if alike else "all"].format(apart=of - alike, of=of)))
 
 
-def build_texts_html(question: MistakeQuestion, pairs: tuple[TextPair, ...]) -> str:
-    """The texts side by side."""
+def find_wrong_text(question: MistakeQuestion) -> int:
+    """Place of the wrong decoder's text among the two, 0 or 1: by the question's seed and bug, so that a link shows the same."""
+    return random.Random(f"texts {question.mistake_id} {question.settings.seed}").randrange(2)
+
+
+def judge_guess(question: MistakeQuestion, guess: int) -> str:
+    """What a guess gets to hear. guess: place of the text that was called wrong."""
+    wrong = find_wrong_text(question)
+    return str(TEXTS["texts"]["right" if guess == wrong else "wrong"].format(name=LETTERS[wrong]))
+
+
+def build_texts_html(question: MistakeQuestion, pair: TextPair, is_told: bool = True) -> str:
+    """The texts side by side. is_told: whether they say which is the wrong decoder's."""
     before = shorten_prompt(question.settings.prompt)
-    return html.build_two_texts(
+    lines = [
         TextLine(
-            f"{one.number} · {name}" if len(pairs) > 1 else name,
-            kind,
+            name,
+            kind if is_told else "untold",
             before,
-            one.same,
-            token if one.first[0] != one.first[1] else None,
-            rest,
+            pair.same,
+            token if pair.first[0] != pair.first[1] else None,
+            _mark_cut(rest),
         )
-        for one in pairs
-        for name, kind, token, rest in zip(question.names, ("right", "wrong"), one.first, one.rest, strict=True)
+        for name, kind, token, rest in zip(question.names, ("right", "wrong"), pair.first, pair.rest, strict=True)
+    ]
+    if not find_wrong_text(question):
+        lines.reverse()
+    return html.build_two_texts(
+        replace(line, name=f"{letter}: {line.name}" if is_told else letter) for letter, line in zip(LETTERS, lines, strict=True)
     )
+
+
+def _mark_cut(text: str) -> str:
+    """A text that stops within a sentence has an ellipsis at its end."""
+    return f"{text} …" if text[-1:].isalnum() or text[-1:] == "," else text

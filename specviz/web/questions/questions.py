@@ -72,6 +72,7 @@ class Question:
         picture: Shown beside the question before the answer.
         term: A sentence that explains a term of the question; empty where none is needed.
         note: A sentence below the picture; empty where none is needed.
+        is_ahead: Whether it is about something that a later page explains.
     """
 
     key: str
@@ -83,6 +84,7 @@ class Question:
     picture: BarPicture
     term: str = ""
     note: str = ""
+    is_ahead: bool = False
 
     def __post_init__(self) -> None:
         if sum(option.right for option in self.options) != 1:
@@ -95,7 +97,7 @@ class Question:
             for one in self.options
         ]
         sentences = {"key": self.key, "topic": self.topic, "term": self.term, "note": self.note}
-        sentences |= {"situation": self.situation, "asks": self.asks}
+        sentences |= {"situation": self.situation, "asks": self.asks, "ahead": PHRASES["ahead"] if self.is_ahead else ""}
         return sentences | {"picture": self.picture.build_payload(), "options": options, "page": asdict(page)}
 
 
@@ -184,6 +186,7 @@ def _build_question(table: Mapping[str, Any], numbers: Mapping[str, Any], pictur
         pictures[table["shown"]],
         table.get("term", ""),
         table.get("note", "").format_map(numbers),
+        table.get("is_ahead", False),
     )
 
 
@@ -205,7 +208,11 @@ def _compare_draft_costs(comparison: MethodComparison) -> Situation:
         "plain_ms": _format_ms(plain.ms),
     }
     pictures = {
-        "asked": build_comparison(PHRASES["time_asked"], dict.fromkeys((a, b), (0.0, UNKNOWN)), roles=roles),
+        "tokens": build_comparison(
+            PHRASES["tokens_per_round"],
+            {name: (row.per_pass, f"{row.per_pass:.2f}") for name, row in ((a, small), (b, same))},
+            roles=roles,
+        ),
         "rounds": build_comparison(
             f"milliseconds per round ({_describe_conditions(comparison)})",  # tokens of a round times the time per token
             {name: row.ms.convert(row.per_pass, "ms/round") for name, row in ((a, small), (b, same))},

@@ -114,6 +114,9 @@ def test_the_page_opens_with_what_a_class_makes_told_as_recorded(rooms):
     assert drawn[1]["answer"]["number"] == "23, not 62" and "“woman who” came 23 times" in drawn[1]["answer"]["words"]
     assert f"temperature {known.settings.temperature:g}" in told, "it need not be that of the fields beside it"
     assert all(sum(one.rows.counts) == n for one in known.result.arms) and told in read_page(app), "every sample is in a bar"
+    assert "“woman” with all others: 34 came, where about 66 are expected" in told, "the groups of the test that it names"
+    assert "chi-square test of 2 groups" in drawn[1]["answer"]["details"] and "80 billion runs" in drawn[1]["answer"]["details"]
+    assert [bool(one["texts"]["outside"]) for one in drawn] == [False, True], "one key, with the sign of a bar outside its box"
     page = read_page(app)
     assert all(TASKS[kind]["title"] in page and TASKS[kind]["sees"] in page for kind in KINDS)
     assert "/room/' method='get'" in page and all(step["title"] in page for step in TEXTS["steps"])

@@ -194,7 +194,17 @@ def test_a_false_alarm_of_the_right_rule_is_called_one():
     assert "a false alarm" in more and "less than once in 10³⁰⁰ runs" in more, "one sample lies where the target never is"
 
 
-@pytest.mark.parametrize(("p", "said"), ((1.344e-19, "7×10¹⁸"), (8.3e-5, "12,000"), (1e-9, "10⁹"), (3e-7, "3×10⁶")))
+@pytest.mark.parametrize(
+    ("p", "said"),
+    (
+        (1.344e-19, "7×10¹⁸"),
+        (8.3e-5, "12,000"),
+        (1.28e-11, "80 billion"),
+        (1e-9, "1 billion"),
+        (3e-7, "3 million"),
+        (1e-15, "10¹⁵"),
+    ),
+)
 def test_a_p_value_is_said_as_one_in_so_many(p, said):
     assert format_odds(p) == said
 
@@ -222,7 +232,7 @@ def test_the_list_has_every_mistake_once_in_plain_words_with_who_reported_it_and
     of = len(reported) + len(derived) + len(unshown)
     assert of == len(words.list_wrong()) and {row["found"] for row in groups[2]["rows"]} == {""}
     texts = words.build_list_texts()
-    assert (texts["pick"], texts["more"]) == (f"{of} bugs", f"All {of} bugs"), "one number of bugs on the page"
+    assert (texts["pick"], texts["more"]) == (f"{of} bugs", f"Show all {of}"), "one number of bugs on the page"
     assert not any(re.search(r"\d", group["title"]) for group in groups)
     assert all(REPORTED[name].is_reported for name in (*reported, *exact)) and not any(
         REPORTED[name].is_reported for name in derived

@@ -120,6 +120,13 @@ def test_a_tile_has_a_topic_that_fits_a_phone_and_a_question_comes_before_its_si
     assert build_questions_payload(RECORDED)["headline"] == PAGES["questions"].title
 
 
+def test_a_question_about_what_no_page_has_told_yet_says_so():
+    payload = build_questions_payload(RECORDED)["questions"]
+    assert [one["key"] for one in payload if one["ahead"]] == ["tree", "when-not", "quantized"]
+    order = [page.path for page in ALL]
+    assert all(order.index(ASKED[one["key"]].page.name) > order.index("questions") for one in payload if one["ahead"])
+
+
 def test_right_answers_do_not_all_stand_at_the_same_place():
     places = [[option.right for option in one.options].index(True) for one in ASKED.values()]
     assert set(places) == {0, 1, 2}
@@ -218,6 +225,8 @@ def test_the_pictures_before_an_answer_hold_all_of_both_distributions_and_do_not
     assert [bar.label for group in ASKED["quantized"].picture.groups for bar in group.bars] == ["0.014", "?"]
     passes = [bar.parts[0][1] for group in ASKED["when-not"].picture.groups for bar in group.bars]
     assert passes == sorted(passes) and passes[0] == 1.0 and len(passes) == len(RECORDED.batches.rows)
+    tokens = [bar.label for group in ASKED["faster"].picture.groups for bar in group.bars]
+    assert len(tokens) == 2 and all(f"{one} tokens" in ASKED["faster"].situation for one in tokens), "the times are what is asked"
     known = ASKED["samples"].picture
     assert [bar.label for group in known.groups for bar in group.bars] == ["0.20", "0.02"]
     assert len(known.groups) < len(find_right_option("samples").picture.groups)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from specviz.statistics.finding import Finding
 
 SPACE = "·"  # how names of cells show one
+LARGE_NUMBERS = {6: "million", 9: "billion", 12: "trillion"}  # by powers of ten
 TAIL = 36  # characters of the prompt before a text
 TEXTS = load_toml("texts/side_by_side")
 RULE, SCOPE = TEXTS["rule"], TEXTS["scope"]
@@ -70,17 +71,22 @@ def find_smallest_p(found: InterimTest) -> Finding:
 
 
 def describe_rejection(test: InterimTest) -> str:
-    """How rarely an exact decoder would be that far off."""
-    p = find_smallest_p(test).p_value
-    return f"A right decoder would show a difference this large {'less than once in 10³⁰⁰' if p < 1e-300 else f'about once in {format_odds(p)}'} runs."
+    """How rarely an exact decoder would be that far off, by which test."""
+    found = find_smallest_p(test)
+    odds = "less than once in 10³⁰⁰" if found.p_value < 1e-300 else f"about once in {format_odds(found.p_value)}"
+    groups = f" of {test.cells:,} groups of texts" if found.df else ""
+    return f"By the {found.name} test{groups}, a right decoder would show a difference this large {odds} runs."
 
 
 def format_odds(p: float) -> str:
-    """One in how many, for a reader: 12,000 or 7×10¹⁸."""
+    """One in how many, for a reader: 12,000, 80 billion or 7×10¹⁸."""
     whole = 1.0 / p
     if whole < 1e6:
         return f"{float(f'{whole:.2g}'):,.0f}"
     head, exponent = f"{whole:.0e}".split("e")
+    for power, name in LARGE_NUMBERS.items():
+        if power <= int(exponent) < power + 3:
+            return f"{int(head) * 10 ** (int(exponent) - power)} {name}"
     return f"{'' if head == '1' else head + '×'}10{str(int(exponent)).translate(RAISED)}"
 
 
