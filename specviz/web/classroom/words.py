@@ -103,7 +103,8 @@ def build_local_reach() -> str:
         f"<span class='on-{kind}'>{escape(TEXTS[name])}</span>"
         for kind, name in (("computer", "reach_local"), ("phone", "reach_local_phone"))
     )
-    return f"<p class='room-reach'>{lines} <code>{escape(TEXTS['phone_command'])}</code></p>"
+    command = " ".join(f"<span>{escape(part)}</span>" for part in re.split(r" (?=--)", TEXTS["phone_command"]))
+    return f"<p class='room-reach'>{lines} <code>{command}</code></p>"
 
 
 def describe_status(room: Room, answered: int | None) -> str:
