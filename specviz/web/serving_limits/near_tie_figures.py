@@ -222,10 +222,10 @@ class NearTieStory:
         )
 
 
-def build_fork(story: NearTieStory, notes: Mapping[str, str]) -> str:
+def build_fork(story: NearTieStory, notes: Mapping[str, str], shares: str) -> str:
     """Build two texts as HTML: their common beginning, and in each way the two best next tokens as bars and how it goes on.
 
-    notes: what a number type is, by its name.
+    notes: what a number type is, by its name; shares: what the bars are.
     """
     ways = ""
     for way, (name, rest) in enumerate(zip(story.names, story.after, strict=True)):
@@ -235,7 +235,8 @@ def build_fork(story: NearTieStory, notes: Mapping[str, str]) -> str:
         )
         note = f" <small>{escape(notes[name])}</small>" if name in notes else ""
         said = f"<q><b>{escape(story.tokens[way].strip())}</b>{escape(rest)}</q>"
-        ways += f"<div><h3>{escape(name)}{note}</h3>{bars}<p class='writes'><span>so it writes</span>{said}</p></div>"
+        said_of_bars = f"<p class='shares'>{escape(shares)}</p>"
+        ways += f"<div><h3>{escape(name)}{note}</h3>{said_of_bars}{bars}<p class='half'><span>50%</span></p><p class='writes'><span>so it writes</span>{said}</p></div>"
     return f"<div class='fork'><p class='begin'><q>… {escape(story.before.strip())} <i aria-hidden='true'></i></q></p><div class='ways'>{ways}</div></div>"
 
 

@@ -99,7 +99,7 @@ def show_story(one: SetupComparison) -> None:
     if story is None:
         return
     about = TEXTS["writer"].format(first=story.names[0], second=story.names[1])
-    st.html(f"<p class='fork-about'>{about}</p>{ties.build_fork(story, TEXTS['number_types'])}")
+    st.html(f"<p class='fork-about'>{about}</p>{ties.build_fork(story, TEXTS['number_types'], TEXTS['shares'])}")
     neither = TEXTS["neither"]
     answers = (*(f"The {name} text" for name in story.names), neither)
     with st.container(horizontal=True, vertical_alignment="center", gap="medium", key="serving_limits-ask"):

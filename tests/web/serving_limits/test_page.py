@@ -379,9 +379,9 @@ def test_the_page_opens_with_the_question_and_what_models_wrote_is_text():
     seen = open_page({})
     assert any("Which of the two is wrong?" in line for line in seen["said"])
     story = ties.NearTieStory(("<x>", "y"), "<b>", ("<c>", "d"), ("<e>", "f"), 1, (0.1, 0.2), 1.0)
-    fork, bars = ties.build_fork(story, {"<x>": "<note>"}), ties.build_lead_bars(story)
+    fork, bars = ties.build_fork(story, {"<x>": "<note>"}, "<of both>"), ties.build_lead_bars(story)
     assert (
-        all(raw not in fork + bars for raw in ("<x>", "<b></", "<c>", "<e>", "<note>"))
+        all(raw not in fork + bars for raw in ("<x>", "<b></", "<c>", "<e>", "<note>", "<of both>"))
         and "&lt;c&gt;" in fork
         and "&lt;c&gt;" in bars
     )
