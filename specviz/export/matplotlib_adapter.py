@@ -182,6 +182,7 @@ class _PrintFigure:
         self.barred: list[Any] = []
         self.named: list[Any] = []
         self.titles: list[tuple[Any, Any]] = []
+        self.in_bars: list[tuple[Any, Any]] = []  # (text, bar)
         self.markers: list[tuple[Any, Line2D]] = []
         listed = layout.get("showlegend", len(traces) > 1 or any(trace.get("showlegend") for trace in traces))
         for number, trace in enumerate(traces):
@@ -296,8 +297,10 @@ class _PrintFigure:
                 raise _build_unknown_error("bar.text anywhere but outside at the top, or level in the middle of the bar")
             texts, ink = list(map(_strip_html, trace["text"])), _convert_color(trace.get("textfont", {}).get("color", PRINT_INK))
             put = {"label_type": "center", "clip_on": True} if inside else {"padding": 2}
-            for text in where.bar_label(drawn, texts, color=ink, **put):
+            for text, bar in zip(where.bar_label(drawn, texts, color=ink, **put), drawn, strict=True):
                 text.set_parse_math(False)
+                if inside:
+                    self.in_bars.append((text, bar))
         return Patch(**looks[0]) if looks else None
 
     def _place_bars(self, where: Any, found: Sequence[Any]) -> np.ndarray:
@@ -482,6 +485,9 @@ class _PrintFigure:
         for where in self.axes.values():
             where.set_position(np.round(where.get_position().bounds, 9))
             _thin_numbers(where)
+        for text, bar in self.in_bars:  # as on screen, by layout.uniformtext: what does not fit is left out
+            if text.get_window_extent().width > bar.get_window_extent().width:
+                text.set_text("")
 
 
 TRACES: Mapping[str, Callable[[_PrintFigure, Any, Mapping[str, Any], float], Any]] = {

@@ -76,19 +76,19 @@ def compute_pass_scale(model: RoundModel, batches: BatchSpeeds) -> float:
 
 
 def plot_pass_costs(batches: BatchSpeeds, scale: float = 1.0, kind: str = "light") -> go.Figure:
-    """Time of a pass over more tokens of every text: with the fewest, a middle number and the most texts. scale: of a pass over one token of each."""
+    """Time of a pass over more tokens of every text, with the fewest and with the most texts. scale: of a pass over one token of each."""
     figure, sizes = go.Figure(), [1, *(gamma + 1 for gamma in batches.gammas)]
-    figure.add_scatter(x=sizes, y=[scale * size for size in sizes], mode="lines", name="as slow as one by one", line={"width": 1.2, "dash": "dot", "color": PLAIN},
+    figure.add_scatter(x=sizes, y=[scale * size for size in sizes], mode="lines", name="if each token took a full pass", line={"width": 1.2, "dash": "dot", "color": PLAIN},
                        hoverinfo="skip")  # fmt: skip
     lines = {
         _count_texts(rows): [scale, *(scale * batches.estimate_cost(rows, gamma).value for gamma in batches.gammas)]
-        for rows in dict.fromkeys((batches.rows[0], batches.rows[len(batches.rows) // 2], batches.rows[-1]))
+        for rows in dict.fromkeys((batches.rows[0], batches.rows[-1]))
     }
-    for (name, values), dash in zip(lines.items(), ("solid", "dash", "dashdot"), strict=False):
-        line = {"width": 2.0, "color": GRAY[kind], "dash": dash}
-        figure.add_scatter(x=sizes, y=values, mode="lines", name=name, showlegend=False, line=line,
+    looks = ((getattr(MEANINGS["target"], kind), "circle"), (INK[kind], "square"))
+    for (name, values), (color, symbol) in zip(lines.items(), looks, strict=False):
+        figure.add_scatter(x=sizes, y=values, mode="lines+markers", name=name, showlegend=False, line={"width": 2.2, "color": color}, marker={"size": 8, "symbol": symbol},
                            hovertemplate=f"{name}: %{{y:.2f}} passes<extra></extra>")  # fmt: skip
-    frame_chart(figure, 300, "tokens of each text in a pass", "time, over a token without a draft")
+    frame_chart(figure, 320, "tokens of each text in a pass", "time of a pass (1 = one token, no draft)")
     values = [value for line in lines.values() for value in line]
     low, high = (
         0.9 * min(values),
@@ -98,8 +98,8 @@ def plot_pass_costs(batches: BatchSpeeds, scale: float = 1.0, kind: str = "light
     if sizes[0] < QUICK_TOKENS < sizes[-1]:
         figure.add_vline(x=QUICK_TOKENS, line={"width": 1.2, "dash": "dot", "color": GRAY[kind]})
         figure.add_annotation(x=QUICK_TOKENS, y=high, xanchor="right", yanchor="top", xshift=-4, showarrow=False, align="right",
-                              text=f"one text: quicker<br>up to {QUICK_TOKENS} tokens", font={"size": LETTERS - 1, "color": GRAY[kind]})  # fmt: skip
-    figure.update_xaxes(tickvals=sizes, range=[0.8, sizes[-1] + 0.2])
+                              text=f"one text:<br>quicker up<br>to {QUICK_TOKENS} tokens", font={"size": LETTERS - 1, "color": GRAY[kind]})  # fmt: skip
+    figure.update_xaxes(tickvals=list(range(1, sizes[-1] + 1)), range=[0.8, sizes[-1] + 0.2])
     figure.update_yaxes(range=[low, high])
     return figure
 

@@ -51,7 +51,7 @@ def plot_timeline(alpha: float, parts: RoundParts, kind: str = "light") -> go.Fi
         if not alone and not drafted:  # no rule, or no draft step: its name would stand for nothing
             continue
         whole = [length > parts.target_pass - 1e-9 for _, length in drafted]
-        texts = ["1"] * len(alone) + [f"{tokens:.1f}" if name == PARTS[1] and one else "" for one in whole]
+        texts = ["1 token"] * len(alone) + [_count_tokens(tokens) if name == PARTS[1] and one else "" for one in whole]
         figure.add_bar(
             x=[length for _, length in [*alone, *drafted]], base=[begin for begin, _ in [*alone, *drafted]],
             y=[ALONE] * len(alone) + [DRAFTED] * len(drafted), orientation="h", width=0.54, name=name, text=texts, textposition="inside",
@@ -62,11 +62,11 @@ def plot_timeline(alpha: float, parts: RoundParts, kind: str = "light") -> go.Fi
     lengths = (parts.gamma * parts.step, parts.target_pass, parts.rest)  # of all draft steps of a round, its pass, its other work
     terms = [f'<b style="color: {ink}">{length:.2f}</b>' for length, ink in zip(lengths, inks, strict=True) if length >= 0.005]
     for lane, passes, name, said in (
-        (ALONE, float(TOKENS), "Without a draft", "1 token takes 1"),
-        (DRAFTED, end, "With a draft", f"{tokens:.1f} tokens take {' + '.join(terms)}"),
+        (ALONE, float(TOKENS), "Without a draft", "1 token takes 1 pass"),
+        (DRAFTED, end, "With a draft", f"{_count_tokens(tokens)} take{'s' * (format_number(tokens) == '1')} {' + '.join(terms)}"),
     ):
         figure.add_annotation(
-            x=passes, y=lane, text=f" time <b>{format_number(passes)}</b>", xanchor="left", showarrow=False, font={"size": 16, "color": INK[kind]}
+            x=passes, y=lane, text=f"{TOKENS} tokens<br>in <b>{format_number(passes)}</b>", xanchor="left", xshift=6, align="left", showarrow=False, font={"size": 16, "color": INK[kind]}
         )  # fmt: skip
         figure.add_annotation(
             x=0.0, y=lane + 0.29, text=f"<b>{name}</b>: {said}", xanchor="left", yanchor="bottom", showarrow=False, font={"size": LETTERS + 1, "color": INK[kind]}
@@ -146,6 +146,11 @@ def explain_paper_formula(model: RoundModel, alpha: float, c: float, gamma: int,
         f"The paper’s formula (Leviathan et al. 2023) says {paper:.2f} instead of {speed:.2f}: it leaves out the rule and the work between passes, and "
         f"a pass over {gamma + 1} tokens counts as long as one over a single token."
     )
+
+
+def _count_tokens(number: float) -> str:
+    said = format_number(number)
+    return f"{said} token{'s' * (said != '1')}"
 
 
 def _count_drafts(gamma: int) -> str:

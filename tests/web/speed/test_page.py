@@ -291,11 +291,17 @@ def test_both_lanes_write_the_same_tokens_and_the_ratio_of_their_lengths_is_the_
     figure = timeline_figures.plot_timeline(alpha, parts)
     passes = next(trace for trace in figure.data if trace.name == timeline_figures.PARTS[1])
     alone = [x for x, lane in zip(passes.base, passes.y, strict=True) if lane == timeline_figures.ALONE]
-    assert alone == list(range(timeline_figures.TOKENS)) and set(passes.text) - {""} <= {"1", f"{tokens:.1f}"}
+    assert alone == list(range(timeline_figures.TOKENS)) and set(passes.text) - {""} <= {
+        "1 token",
+        f"{timeline_figures.format_number(tokens)} token{'s' * (tokens != 1.0)}",
+    }
     ends, names = figure.layout.annotations[::2], figure.layout.annotations[1::2]
-    assert [one.text.strip() for one in ends] == ["time <b>10</b>", f"time <b>{timeline_figures.format_number(end)}</b>"]
-    assert names[0].text == "<b>Without a draft</b>: 1 token takes 1"
-    assert names[1].text.startswith(f"<b>With a draft</b>: {tokens:.1f} tokens take ")
+    assert [one.text for one in ends] == [
+        f"10 tokens<br>in <b>{timeline_figures.format_number(passes)}</b>" for passes in (10.0, end)
+    ]
+    assert names[0].text == "<b>Without a draft</b>: 1 token takes 1 pass"
+    written = timeline_figures.format_number(tokens)
+    assert names[1].text.startswith(f"<b>With a draft</b>: {written} token{' takes' if written == '1' else 's take'} ")
     terms = [float(one) for one in re.findall(r">([\d.]+)</b>", names[1].text)]
     assert sum(terms) == pytest.approx(parts.cost, abs=0.02), "its parts make the length of a round"
     said, (written, cost, factor) = (
