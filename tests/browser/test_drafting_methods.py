@@ -109,6 +109,7 @@ def test_a_click_on_a_method_chooses_it_and_all_of_them_are_one_button_away(page
     page.wait_for_url(re.compile("row=ngram(&|$)"))
     expect(page.get_by_role("heading", name="Copy from the text: one round")).to_be_visible()
     expect(page.locator('.methods .method[aria-pressed="true"]')).to_have_count(1)
+    expect(page.locator(".picture .side > button")).to_have_text("All 19 exact methods")
     more = page.get_by_role("button", name="Show all 19 exact methods")
     expect(more).to_have_attribute("aria-expanded", "false")
     more.click()

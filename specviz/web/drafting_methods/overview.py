@@ -20,7 +20,6 @@ from specviz.web.drafting_methods.words import (
     find_fastest,
     format_range,
     is_computed,
-    name_machine,
 )
 
 TEXTS = load_toml("texts/drafting_methods")
@@ -49,12 +48,13 @@ def load_icons() -> dict[str, list[Shape]]:
     return {key: list(list_shapes(key)) for key in groups if not key.startswith("part-")}
 
 
-def build_overview(comparison: MethodComparison, elsewhere: ComputedComparison | None = None) -> dict[str, Any]:
+def build_overview(comparison: MethodComparison, elsewhere: ComputedComparison | None = None, where: str = "") -> dict[str, Any]:
     """Payload of the component.
 
     Args:
         comparison: What is compared.
         elsewhere: The same with the costs of another machine, each row's speed there as a second mark; None: none.
+        where: The machine of ``comparison``, as in "on two CPU cores"; only read where there is another.
 
     Returns:
         ``rows``, the fastest first and lossy rules last: per method key, name, line (its first sentence), group (a heading, or empty), drawing
@@ -92,7 +92,10 @@ def build_overview(comparison: MethodComparison, elsewhere: ComputedComparison |
     heads = (
         []
         if elsewhere is None
-        else [TEXTS["heads"]["measured"], TEXTS["heads"]["computed"].format(machine=name_machine(elsewhere.cost_model))]
+        else [
+            TEXTS["heads"]["measured"].format(where=where.removeprefix("on ")),
+            TEXTS["heads"]["computed"].format(machine=elsewhere.cost_model.title),
+        ]
     )
     return {"rows": rows, "ticks": ticks, "unit": 1.0 / end, "marks": marks, "heads": heads, "size": SIZE}
 

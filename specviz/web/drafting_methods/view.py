@@ -87,12 +87,14 @@ def read_chosen_method() -> tuple[str | None, bool]:
 
 def show_overview(state: MethodsState, comparison: MethodComparison, measured: MethodComparison) -> None:
     """The answer, the methods as one chart, and where its numbers come from. measured: the same with the times of its own machine."""
-    number, answer = words.answer_which_pay(comparison, name_machine(state, comparison))
-    elsewhere = compute_elsewhere(comparison)
+    where, elsewhere = name_machine(state, comparison), compute_elsewhere(comparison)
+    answers = [words.answer_which_pay(comparison, where)]
+    if elsewhere is not None and answers[0][0]:
+        answers.append(words.answer_which_pay(elsewhere, "", is_elsewhere=True))
     with st.container(key="drafting_methods-ranks"):
-        if number:
-            st.markdown(escape_markdown(f"**{number}** {answer}"))
-    data = {"payload": draw_cached(build_overview, comparison, elsewhere), "chosen": state.question.row, "within": True}
+        if answers[0][0]:
+            st.markdown(escape_markdown(" ".join(f"**{number}** {answer}" for number, answer in answers if number)))
+    data = {"payload": draw_cached(build_overview, comparison, elsewhere, where), "chosen": state.question.row, "within": True}
     _overview.draw(OVERVIEW, data, row=None)
     if said := words.explain_elsewhere(comparison, elsewhere):
         st.caption(escape_markdown(said))

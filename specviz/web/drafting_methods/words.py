@@ -61,16 +61,16 @@ def loses_with_many_tokens(comparison: MethodComparison) -> bool:
 
 
 def explain_elsewhere(comparison: MethodComparison, elsewhere: ComputedComparison | None) -> str:
-    """How many methods are faster on another machine, and why large trees are; empty where they lose there too, or do not lose here."""
+    """Why large trees are faster on another machine; empty where they lose there too, or do not lose here."""
     if elsewhere is None or not loses_with_many_tokens(comparison):
         return ""
-    count, _ = answer_which_pay(elsewhere, "")
+    timed = list_timed(elsewhere)
     wide = [row for key in WIDE if (row := elsewhere.row(key)) is not None and compute_speed(row, elsewhere) is not None]
-    if not count or not wide or any(_get_speed(row, elsewhere).value <= 1.0 for row in wide):
+    if not wide or any(_get_speed(row, elsewhere).value <= 1.0 for row in wide):
         return ""
     model, tokens = elsewhere.cost_model, round(max(1 + row.nodes for row in wide))
     cost = model.compute_pass(tokens) / model.target_only
-    return TEXTS["elsewhere"].format(machine=name_machine(model), count=count, tokens=tokens, cost=cost)
+    return TEXTS["elsewhere"].format(machine=name_machine(model), count=len(timed), tokens=tokens, cost=cost)
 
 
 def name_machine(model: CostModel) -> str:
@@ -123,13 +123,21 @@ def describe_comparison(comparison: MethodComparison) -> str:
     return " ".join(filter(None, said))
 
 
-def answer_which_pay(comparison: MethodComparison, machine: str) -> tuple[str, str]:
-    """How many exact methods are faster than no draft, and which; both empty before any was timed. machine: where, as in "on two CPU cores"."""
+def list_timed(comparison: MethodComparison) -> list[MethodRow]:
+    """The exact methods with a speed, target-only sampling aside, the fastest first."""
     timed = [row for row in comparison.rows if row.exact and row.key != "target" and compute_speed(row, comparison)]
+    return sorted(timed, key=lambda row: _get_speed(row, comparison).value, reverse=True)
+
+
+def answer_which_pay(comparison: MethodComparison, machine: str, is_elsewhere: bool = False) -> tuple[str, str]:
+    """How many exact methods are faster than no draft, and which; both empty before any was timed.
+
+    machine: where, as in "on two CPU cores"; is_elsewhere: this follows the same sentence about another machine
+    """
+    timed = list_timed(comparison)
     is_model = isinstance(comparison, ComputedComparison)
     if not timed or (comparison.runs <= 1 and not is_model):
         return "", ""
-    timed.sort(key=lambda row: _get_speed(row, comparison).value, reverse=True)
     faster = [
         row
         for row in timed
@@ -137,6 +145,8 @@ def answer_which_pay(comparison: MethodComparison, machine: str) -> tuple[str, s
     ]
     named = ", ".join(f"{row.entry.name} {_get_speed(row, comparison).value:.2f}×" for row in faster[:FEW])
     more = "" if not faster else f": {named}." if len(faster) <= FEW else f". The fastest: {named}."
+    if is_elsewhere and isinstance(comparison, ComputedComparison):
+        return f"{len(faster)} of {len(timed)}", TEXTS["answer_elsewhere"].format(machine=name_machine(comparison.cost_model))
     how = ", computed" if is_model else ""
     verb = "is" if len(faster) == 1 else "are"
     return f"{len(faster)} of {len(timed)}", f"exact methods {verb} faster than no draft {machine}{how}{more or '.'}"

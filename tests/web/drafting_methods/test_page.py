@@ -124,18 +124,24 @@ def test_the_chart_has_a_line_for_each_method_with_the_records_numbers(compariso
 
 def test_a_measured_comparison_has_a_servers_computed_speeds_as_second_marks(comparison):
     there = view.compute_elsewhere(comparison)
-    payload = build_overview(comparison, there)
+    payload = build_overview(comparison, there, "on two CPU cores")
     for line in payload["rows"]:
         found = words.compute_speed(there.row(line["key"]), there)
         if line["key"] in ("target", "early-exit"):
             assert line["other"] is None
         else:
             assert line["other"] == {"at": pytest.approx(found.value * payload["unit"]), "said": f"{found.value:.2f}"}
-    assert "H200 with a target of 8B" in payload["heads"][1] and build_overview(comparison)["heads"] == []
+    assert payload["heads"] == ["● two CPU cores, measured", "◆ H200, target of 8B, computed"]
+    assert build_overview(comparison)["heads"] == []
     assert all(line["other"] is None for line in build_overview(comparison)["rows"])
-    said, (count, _) = words.explain_elsewhere(comparison, there), words.answer_which_pay(there, "")
+    count, answer = words.answer_which_pay(there, "", is_elsewhere=True)
+    assert count == words.answer_which_pay(there, "")[0]
+    assert answer == "would be on an H200 with a target of 8B, computed, costs of trees not counted."
+    said, timed = words.explain_elsewhere(comparison, there), len(words.list_timed(there))
     assert (
-        count in said
+        f"Early exit cannot be computed, so {timed} methods are left." in said
+        and count.endswith(f" of {timed}")
+        and timed == len(words.list_timed(comparison)) - 1
         and "What drawing and checking a tree takes longer than a chain is not counted" in said
         and all(words.compute_speed(there.row(key), there).value > 1.0 for key in words.WIDE)
     )

@@ -93,7 +93,7 @@ function makeRow(row, { unit, size }, choose) {
     if (told) plot.append(range);
     if (row.other) plot.append(placeAt(h("i", { class: "other" }), row.other.at));
     plot.append(placeAt(h("i", { class: `dot ${hollow ? "hollow" : ""}` }), at));
-    reads.append(h("span", { class: "value" }, `${said}×`, " ", h("span", { class: "told" }, told && `· ${told}`)), ...(row.other ? [h("span", { class: "there" }, `◇ ${row.other.said}×`)] : []));
+    reads.append(h("span", { class: "value" }, `${said}×`, " ", h("span", { class: "told" }, told)), ...(row.other ? [h("span", { class: "there" }, `◆ ${row.other.said}×`)] : []));
   }
   const face = h("button", { type: "button", class: "method", "aria-label": describeRow(row) }, svg, h("span", { class: "titles" }, name, h("span", { class: "about" }, row.line)), plot, reads);
   face.addEventListener("click", choose);

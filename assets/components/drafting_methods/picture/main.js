@@ -60,6 +60,7 @@ class PictureView {
   fill() {
     const { rows } = this.payload;
     const groups = [...new Set(rows.map(({ group }) => group))].map((group) => [group, rows.filter((row) => row.group === group)]);
+    this.exact = rows.filter(({ group, bars }) => !group && bars.length > 1).length; // those with a speed, of which the chart says how many are faster
     this.faces = [];
     this.list.replaceChildren(...groups.flatMap(([group, inside]) => [...(group ? [h("li", { class: "group" }, "Not exact")] : []), ...inside.map((row) => this.makeName(row))]));
     this.select.replaceChildren(...groups.map(([group, inside]) => h("optgroup", { label: group ? "Not exact" : "Exact" }, ...inside.map(({ key, name }) => h("option", { value: key }, name)))));
@@ -109,7 +110,7 @@ class PictureView {
       show(node, (this.whole && !this.room) || row.inSight || is);
       face.setAttribute("aria-pressed", String(is));
     }
-    say(this.more, this.whole ? "Fewer methods" : `All ${this.order.length} methods`);
+    say(this.more, this.whole ? "Fewer methods" : this.exact ? `All ${this.exact} exact methods` : "All methods");
     this.more.setAttribute("aria-expanded", String(this.whole));
     const { row } = this;
     if (this.shown === row) return;
