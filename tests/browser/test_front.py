@@ -88,8 +88,12 @@ LOOKS = """(name) => Object.fromEntries([...document.querySelector('#front').sha
 def test_entries_of_the_legend_look_as_the_tokens_that_they_explain_and_no_two_alike(page, address):
     open_front(page, address)
     legend, text = page.evaluate(LOOKS, ".race .legend .token"), page.evaluate(LOOKS, ".race .speculative .text .token")
-    assert set(legend) == {"draft", "accepted", "rejected"} and set(text) <= {"accepted", "target"}
-    assert all(text[kind] == legend[kind] for kind in text if kind in legend)
+    assert set(legend) == {"draft", "accepted", "rejected", "residual", "bonus"} and set(text) == {
+        "accepted",
+        "residual",
+        "bonus",
+    }
+    assert all(text[kind] == legend[kind] for kind in text)
     forms = [
         (re.sub(r"(rgba?|color)\([^()]*\)", "", image), size) for kind, (image, size, _) in legend.items() if kind != "rejected"
     ]
@@ -106,6 +110,10 @@ def test_whatever_is_dragged_the_result_stays_at_the_marks_and_only_the_share_fa
         shares.append(float(page.locator(".share").text_content().rstrip("%")))
         for top, mark in read_heights(page):
             assert top == pytest.approx(mark, abs=1.0)
+        assert sum(map(float, page.locator(".number.q").all_text_contents())) == pytest.approx(1.0, abs=1e-9)
+        beta, pace = shares[-1] / 100, float(page.locator(".pace").text_content())
+        assert page.locator(".added").text_content() == f"= 1 + {beta:.2f} + {beta:.2f}² + {beta:.2f}³"
+        assert pace == pytest.approx(1 + beta + beta**2 + beta**3, abs=0.05 + 1e-9)
         handle.press("PageUp")
     assert shares == sorted(shares, reverse=True) and shares[-1] < shares[0] - 20
     box = page.get_by_role("slider").first.bounding_box()

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 
 import { MOST, SIZES, countCells, formatDay, countDays, chooseGame, readKept, recordAnswer } from "../../assets/components/front/daily.js";
-import { computeWanderingDraft, countPerPass } from "../../assets/components/front/overlap.js";
+import { computeWanderingDraft, countPerPass, writePerPass } from "../../assets/components/front/overlap.js";
 import { findDraftTime, listMoments, findNextMoment, countEvents } from "../../assets/components/front/playback.js";
 import { computeAccount } from "../../assets/components/lib/arithmetic.js";
 
@@ -80,4 +80,5 @@ test("wherever the draft wanders, it is a distribution and what comes out is p",
 
 test("tokens in a pass: a geometric series, from 1 with nothing accepted to 4 with everything", () => {
   assert.deepEqual([0, 0.5, 1].map(countPerPass), [1, 1.875, 4]);
+  assert.equal(writePerPass(0.5), "1 + 0.50 + 0.50² + 0.50³");
 });

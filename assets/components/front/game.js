@@ -19,10 +19,11 @@ export class Game {
     this.more.addEventListener("click", () => this.draw());
     this.told = h("div", { class: "told" });
     this.date = h("p", { class: "date" });
+    this.exact = h("span", {}); // with the settings of the game
     this.chart = h("div", { class: "rows", role: "img" });
     this.acts = h("div", { class: "acts" }, this.heads[0].name, h("div", { class: "drawing" }, this.more, this.count), this.heads[1].name, h("p", { class: "hint" }, fill(texts.hint, { typical: recorded.typical })));
     this.node = h("div", { class: "game" }, this.date, h("div", { class: "heads" }, this.heads[0].node, this.heads[1].node),
-      h("p", { class: "key" }, h("span", {}, h("i", { class: "exact" }), texts.exact), h("span", {}, h("i", { class: "fill" }), texts.wrote)), this.chart,
+      h("p", { class: "key" }, h("span", {}, h("i", { class: "exact" }), this.exact), h("span", {}, h("i", { class: "fill" }), texts.wrote)), this.chart,
       h("div", { class: "ending" }, this.acts, this.told), h("details", { class: "about" }, h("summary", {}, texts.about), h("p", { class: "small" }, recorded.note)));
     this.open(today);
   }
@@ -36,6 +37,7 @@ export class Game {
     this.cells = this.game.labels.length;
     this.rows = this.game.labels.map((label, i) => this.makeRow(label, i));
     this.chart.replaceChildren(...this.rows.map(({ node }) => node));
+    say(this.exact, fill(this.texts.exact, this.game));
     say(this.date, fill(this.texts.date, { date: nameDay(day) }));
     show(this.date, day !== this.today);
     if (day === this.today && this.kept?.day === day) this.reveal(this.kept.n, this.kept.right);

@@ -1,6 +1,6 @@
 // Scene 2: the target's distribution and a draft's, which can be dragged; below them what comes out, which stays the target's.
 
-import { computeAccount, roundToGrid, replaceEntry } from "../lib/arithmetic.js";
+import { computeAccount, roundToGrid, replaceEntry, shareOut } from "../lib/arithmetic.js";
 import { h, say } from "../lib/dom.js";
 import { fill } from "../lib/fill.js";
 import { number, percent } from "../lib/numbers.js";
@@ -11,10 +11,16 @@ const REST = 1.1;
 const IDLE = 10; // seconds without a hand before the draft wanders again
 const STEP = 0.01;
 const GAMMA = 3; // draft tokens a round, as in the race
+const POWERS = ["", "", "²", "³"];
 
 /** Tokens that a round gives on average where each draft token is accepted with this probability: 1 + beta + ... + beta^GAMMA. */
 export function countPerPass(beta) {
   return Array.from({ length: GAMMA + 1 }, (_, i) => beta ** i).reduce((sum, one) => sum + one);
+}
+
+/** The sum behind ``countPerPass`` in words. */
+export function writePerPass(beta) {
+  return Array.from({ length: GAMMA + 1 }, (_, i) => (i ? `${beta.toFixed(2)}${POWERS[i]}` : "1")).join(" + ");
 }
 
 /** The draft at a moment of the wandering: from each of ``drafts`` to the next, round and round. */
@@ -39,6 +45,7 @@ export class Overlap {
     this.slots = texts.words.map((word, i) => this.makeSlot(word, i));
     this.share = h("b", { class: "share" });
     this.pace = h("b", { class: "pace" });
+    this.added = h("span", { class: "added" });
     this.equal = h("p", { class: "equal" }, h("span", { class: "tick", "aria-hidden": "true" }, "✓"), " ", texts.equal);
     this.node = h("div", { class: "overlap" },
       h("div", { class: "picture" },
@@ -46,7 +53,7 @@ export class Overlap {
         h("div", { class: "words", role: "group", "aria-label": texts.group }, ...this.slots.map(({ node }) => node)),
         h("p", { class: "caption below" }, h("b", {}, texts.out), h("span", { class: "swatch kept" }), texts.kept, h("span", { class: "swatch left" }), texts.left, h("span", { class: "swatch line" }), texts.line),
         h("div", { class: "words", "aria-hidden": "true" }, ...this.slots.map(({ under }) => under))),
-      h("div", { class: "outcome" }, h("p", { class: "sum" }, this.share, h("span", {}, texts.accepted)), h("p", { class: "speed" }, this.pace, " ", texts.pace), this.equal, h("p", { class: "small" }, texts.note)));
+      h("div", { class: "outcome" }, h("p", { class: "sum" }, this.share, h("span", {}, texts.accepted)), h("p", { class: "speed" }, this.pace, " ", texts.pace, this.added), this.equal, h("p", { class: "small" }, texts.note)));
     this.draw();
   }
 
@@ -108,6 +115,7 @@ export class Overlap {
   draw() {
     if (this.idle === 0) this.touched = true;
     this.sums = computeAccount(this.p.map((p, i) => ({ p, q: this.q[i] })));
+    const written = shareOut(this.q, 100).map((n) => n / 100); // they sum to 1, as q does
     this.slots.forEach((slot, i) => {
       const { p, q, accepted, replaced } = this.sums.rows[i];
       setHeight(slot.p, p);
@@ -115,15 +123,16 @@ export class Overlap {
       slot.grip.style.transform = slot.qText.style.transform = raise(q);
       slot.pText.style.transform = slot.mark.style.transform = raise(p);
       say(slot.pText, p.toFixed(2));
-      say(slot.qText, q.toFixed(2));
+      say(slot.qText, written[i].toFixed(2));
       setHeight(slot.kept, accepted);
       setHeight(slot.left, replaced, accepted);
       slot.handle.setAttribute("aria-valuenow", q.toFixed(3));
       slot.handle.setAttribute("aria-valuetext", number(q));
     });
-    const shown = this.sums.rows.reduce((sum, { p, q }) => sum + Math.min(p, Number(q.toFixed(2))), 0); // the sum of the numbers that stand there
-    say(this.share, percent(Math.min(1, shown)));
-    say(this.pace, countPerPass(Math.min(1, shown)).toFixed(1));
+    const shown = this.sums.rows.reduce((sum, { p }, i) => sum + Math.min(p, written[i]), 0); // of the numbers that stand there
+    say(this.share, percent(shown));
+    say(this.pace, countPerPass(shown).toFixed(1));
+    say(this.added, `= ${writePerPass(shown)}`);
   }
 }
 

@@ -24,8 +24,7 @@ export class Race {
     this.lanes = ["target", "speculative"].map((key) => makeSide(key, texts));
     this.gain = h("p", { class: "gained" });
     this.lanes[1].foot.append(this.gain);
-    const { node: legend } = makeTokenLegend(["draft", "accepted", "rejected"]);
-    legend.append(h("li", {}, texts.unmarked));
+    const { node: legend } = makeTokenLegend(["draft", "accepted", "rejected", "residual", "bonus"]);
     this.busy = h("p", { class: "small", role: "status" });
     this.small = h("p", { class: "small origin" });
     this.about = h("details", { class: "about" }, h("summary", {}, texts.about), this.small);
@@ -239,7 +238,7 @@ function endRound(lane, round, still) {
   for (const node of lane.drafts) node.remove();
   const failed = round.drafts.findIndex((one) => one.is === "rejected");
   for (const [i, one] of round.tokens.entries()) {
-    const node = makeToken(lane, one.t, { class: "token", "data-is": one.is === "accepted" ? "accepted" : "target" }), inked = node.querySelector(".token");
+    const node = makeToken(lane, one.t, { class: "token", "data-is": one.is }), inked = node.querySelector(".token");
     if (!still && inked) {
       inked.classList.add("fresh");
       if (i === failed) node.insertBefore(h("del", { class: "token", "data-is": "rejected", "aria-hidden": "true" }, one.t.startsWith(" ") ? round.drafts[failed].t.trimStart() : round.drafts[failed].t), inked); // with its space where what replaces it has none

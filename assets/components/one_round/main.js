@@ -20,7 +20,7 @@ import { drawHead, drawTransport, fillTransport, makeHead, makeMore, makeTranspo
 import { drawUniform, makeUniform } from "./uniform.js";
 
 const GAP = 12; // px between the rows, --space-more
-const HEADROOM = 104; // the page's bar above, and the row of folds below
+const HEADROOM = 114; // the page's bar above, and the row of folds below
 const LESS_MOTION = "(prefers-reduced-motion: reduce)";
 
 class RoundView {

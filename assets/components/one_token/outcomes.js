@@ -54,7 +54,7 @@ export function makeOut(view) {
   const axis = makeAxis();
   const stacks = Array.from({ length: MOST }, () => {
     const one = {
-      accepted: s("rect", { class: "zone accepted part" }), added: s("rect"), mark: s("line", { class: "mark", x2: 1 }),
+      accepted: s("rect", { class: "zone accepted part" }), added: s("rect"), halo: s("line", { class: "halo", x2: 1 }), mark: s("line", { class: "mark", x2: 1 }),
       value: s("text", { class: "value" }), wanted: s("text", { class: "value wanted" }), name: s("text", { class: "name" }), gap: s("text", { class: "name gap" }),
     };
     return { ...one, node: s("g", { class: "slot" }, ...Object.values(one)) };
@@ -99,7 +99,7 @@ function drawStack(stack, slot, row, i, plot, kind, asked) {
   placeRect(stack.accepted, x, wide, 0, row.accepted, plot);
   placeRect(stack.added, x, wide, row.accepted, row.sum, plot);
   stack.added.setAttribute("class", `part added ${kind}`);
-  placeLine(stack.mark, x - 5, plot.base - slot.p * plot.unit, wide + 10);
+  for (const line of [stack.halo, stack.mark]) placeLine(line, x - 5, plot.base - slot.p * plot.unit, wide + 10);
   const open = slot.p - row.sum > room;
   const gap = asked ? "" : writeGap(row.sum - slot.p, plot);
   say(stack.wanted, open ? fitNumber(slot.p, plot.step - 4, plot.letter) : ""); // one number at a mark, never two on each other

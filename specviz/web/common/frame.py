@@ -10,7 +10,7 @@ import pandas  # noqa: F401  # Plotly looks for it in any thread, and must not m
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-from specviz.figures.pages_and_glossary import ALL, PAGES, TOUR, find_next_page, find_previous_page
+from specviz.figures.pages_and_glossary import ALL, PAGES, TOUR, Page, find_next_page, find_previous_page
 from specviz.figures.preview import FRONT, NAME, build_tab_title
 from specviz.records import ASSETS
 from specviz.web.common import widget_guard
@@ -111,7 +111,12 @@ def show_place(path: str, pages: dict[str, Any]) -> None:
         st.page_link(pages[before.path if before else FRONT], label=f"‹ {before.title if before else FIRST}", width="content")
         st.html(build_steps(path))
         if after:
-            st.page_link(pages[after.path], label=f"{after.title} ›", width="content")
+            st.page_link(pages[after.path], label=f"{name_next(after)} ›", width="content")
+
+
+def name_next(page: Page) -> str:
+    """Name a page that follows: one outside the tour is no next step, so it says whom it is for."""
+    return page.title if page in TOUR else f"{OUTSIDE}: {page.title}"
 
 
 def build_steps(path: str) -> str:
@@ -130,7 +135,11 @@ def show_next_page(path: str, pages: dict[str, Any]) -> None:
     """Show the link to the page that follows, and why to go there; after the last page the one to the first."""
     after = find_next_page(path)
     with st.container(key=f"onward-{path}", horizontal=True, vertical_alignment="center", gap="small"):
-        st.page_link(pages[after.path if after else FRONT], label=f"Next: {after.title}" if after else LAST, width="content")
+        st.page_link(
+            pages[after.path if after else FRONT],
+            label=(f"Next: {after.title}" if after in TOUR else name_next(after)) if after else LAST,
+            width="content",
+        )
         st.markdown(after.reason if after else REASON_LAST)
 
 

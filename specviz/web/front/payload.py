@@ -12,7 +12,7 @@ from specviz.evidence.recordings.games import SampleGame, load_recorded_games
 from specviz.figures.pages_and_glossary import MARKED_TERMS, PAGES
 from specviz.speed.records.passage import Passage
 from specviz.web.front.race_payload import build_race_payload
-from specviz.web.front.words import TEXTS, describe_games
+from specviz.web.front.words import TEXTS, describe_game_settings, describe_games
 
 APP_DOORS = {page: page for page in PAGES}  # where the page leads to, by name; addresses relative to it
 
@@ -64,4 +64,5 @@ def _build_game(game: SampleGame) -> dict[str, Any]:
         "right": game.right,
         "wrong": game.wrong,
         "needed": game.needed,
+        "settings": describe_game_settings(game),
     }

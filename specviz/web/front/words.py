@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from specviz.evidence.recordings.games import RecordedGames
+from specviz.evidence.recordings.games import RecordedGames, SampleGame
 from specviz.records import load_toml
 from specviz.speed.records.passage import Passage
 
@@ -26,6 +26,11 @@ def describe_sizes(passage: Passage) -> list[str]:
     counts = [passage.models.get(role, {}).get("parameters", 0) for role in ("target", "draft")]
     target, draft = (f"{n / 1e9:.1f} billion" if n >= 1e9 else f"{max(1, round(n / 1e6))} million" for n in counts)
     return [f"{target} parameters", f"{target} + {draft} parameters"] if all(counts) else ["", ""]
+
+
+def describe_game_settings(game: SampleGame) -> str:
+    """Under which settings both decoders of a game drew, in words."""
+    return f"temperature {game.temperature:g}" + (f", top-k {game.top_k}" if game.top_k else "")
 
 
 def describe_games(recorded: RecordedGames) -> str:

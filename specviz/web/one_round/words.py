@@ -325,8 +325,9 @@ def count_tokens(trace: Trace, index: int) -> dict[str, str]:
 
 
 def name_place(trace: Trace, index: int | None, drafted: int | None) -> str:
-    """The position in the text that a distribution is of: of draft token ``index``, where one was drafted, else of the next token."""
+    """The position in the text that a distribution is of, with its temperature: of draft token ``index``, where one was drafted, else of the next token."""
+    at = f", at temperature {trace.settings.get('temperature', 1):g}"
     if drafted is None:
-        return "the token after the draft" if index else "the next token"
+        return f"the token after the draft{at}" if index else f"the next token{at}"
     token = name_token(read_piece(trace.pieces, drafted), drafted)
-    return f"draft token: {token}" if index is None else f"{name_ordinal(index)} draft token: {token}"
+    return f"draft token: {token}{at}" if index is None else f"{name_ordinal(index)} draft token: {token}{at}"

@@ -8,23 +8,20 @@ from typing import Any
 
 import streamlit as st
 
-from specviz import __version__
 from specviz.figures.pages_and_glossary import PAGES
-from specviz.records import load_toml
 from specviz.web.common import session
 from specviz.web.common.elements import show_notes
 from specviz.web.common.html import escape_markdown
 from specviz.web.common.links import list_host_settings, list_unknown_keys
 from specviz.web.common.page_head import show_head_row, show_page_head
-
-SUMMARY = load_toml("texts/summary")
+from specviz.web.summary.words import SUMMARY, list_commands, list_sentences
 
 
 def show_page() -> None:
-    """Draw three sentences, each with the page that shows it; below them what to read, how to cite, and commands for one's own models."""
+    """Draw three points, each with the page that shows it; below them what to read, how to cite, and commands for one's own models."""
     pair_left_out, query = session.sync_pair_with_address("summary"), st.query_params.to_dict()
     show_page_head("summary", SUMMARY["lede"])
-    st.html(build_sentences(SUMMARY["sentence"]))
+    st.html(build_sentences(list_sentences()))
     left_out = [*pair_left_out, *list_host_settings(query, pair_left_out), *list_unknown_keys(query)]
     show_notes(left_out, "summary-notes-link")
     usage, reading, citation = SUMMARY["part"]
@@ -44,8 +41,11 @@ def build_sentences(sentences: list[Mapping[str, str]]) -> str:
     return f"<ol class='in-short'>{rows}</ol>"
 
 
-def show_part(place: Any, part: Mapping[str, str]) -> None:
-    """Show a part: a title, a text, and lines to copy if it has some."""
+def show_part(place: Any, part: Mapping[str, Any]) -> None:
+    """Show a part: a title, a text, and lines to copy if it has some, each by itself."""
     place.markdown(f"## {part['title']}\n{escape_markdown(part['text'])}")
-    if "code" in part:
-        place.code(part["code"].strip().replace("VERSION", __version__), language=None)  # a line scrolls: no option is torn
+    for n, (says, code) in enumerate(list_commands(part)):
+        row = place.container(horizontal=True, vertical_alignment="center", key=f"summary-command-{n}") if says else place
+        if says:
+            row.caption(escape_markdown(says), width=240)
+        row.code(code, language=None, wrap_lines=True)

@@ -220,7 +220,9 @@ def test_a_page_ends_with_the_one_that_follows_and_why(path):
     app, after = open_page(path), find_next_page(path)
     assert not app.exception
     link = app.get("page_link")[-1]
-    assert link.proto.label == (f"Next: {after.title}" if after else frame.LAST)
+    assert link.proto.label == (
+        "For a class: Classroom" if path == "summary" else f"Next: {after.title}" if after else frame.LAST
+    )
     assert app.markdown[-1].value == (after.reason if after else frame.REASON_LAST)
 
 
@@ -228,7 +230,8 @@ def test_a_page_ends_with_the_one_that_follows_and_why(path):
 def test_the_header_says_which_step_of_the_tour_it_is_between_the_pages_before_and_after(path):
     app, before, after = open_page(path), find_previous_page(path), find_next_page(path)
     labels = [one.proto.label for one in app.get("page_link")][:-1]
-    assert labels == [f"‹ {before.title if before else frame.FIRST}", *([f"{after.title} ›"] if after else [])]
+    onward = ["For a class: Classroom ›" if path == "summary" else f"{after.title} ›"] if after else []
+    assert labels == [f"‹ {before.title if before else frame.FIRST}", *onward]
     (steps,) = [one.proto.body for one in app.get("html") if 'class="steps"' in one.proto.body]
     if path == "classroom":
         assert "For a class" in steps and " of " not in steps

@@ -92,6 +92,12 @@ def test_every_game_is_of_a_reported_mistake_that_its_own_samples_show():
         assert 1 <= game.needed <= 1200
 
 
+def test_a_game_names_the_settings_under_which_its_samples_were_drawn():
+    shown = {game["settings"] for game in build_games_payload()["games"]}
+    assert shown == {f"temperature {one.temperature:g}{f', top-k {one.top_k}' if one.top_k else ''}" for one in RECORDED.games}
+    assert {"temperature 1", "temperature 0.5", "temperature 1, top-k 3"} <= shown and "{settings}" in TEXTS["game"]["exact"]
+
+
 def test_the_doors_lead_to_pages_and_the_payload_is_small():
     doors = {link["to"] for door in TEXTS["doors"]["list"] for link in door["links"]}
     assert doors - {"evidence"} == set(PAGES)
