@@ -25,7 +25,8 @@ def describe_sizes(passage: Passage) -> list[str]:
     """How many parameters each way has, in words; empty where that is not known."""
     counts = [passage.models.get(role, {}).get("parameters", 0) for role in ("target", "draft")]
     target, draft = (f"{n / 1e9:.1f} billion" if n >= 1e9 else f"{max(1, round(n / 1e6))} million" for n in counts)
-    return [f"{target} parameters", f"{target} + {draft} parameters"] if all(counts) else ["", ""]
+    first = target.split()[0] if target.split()[1] == draft.split()[1] else target  # one unit is named once
+    return [f"{target} parameters", f"{first} + {draft} parameters"] if all(counts) else ["", ""]
 
 
 def describe_game_settings(game: SampleGame) -> str:

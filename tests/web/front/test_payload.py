@@ -46,7 +46,7 @@ def test_the_race_shows_the_whole_texts_with_the_speed_that_whole_text_shows():
     assert f"{RACE['gain']:.2f}" == build_answer(PASSAGE)["factor"]
     alone, drafted = (len(lane["rounds"]) for lane in RACE["lanes"])
     assert alone == PASSAGE.settings.max_new_tokens and drafted < alone / 2
-    assert RACE["sizes"] == ["11 million parameters", "11 million + 2 million parameters"]
+    assert RACE["sizes"] == ["11 million parameters", "11 + 2 million parameters"]
     assert describe_sizes(replace(PASSAGE, models={})) == ["", ""]
 
 

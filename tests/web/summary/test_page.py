@@ -28,7 +28,7 @@ def test_every_command_is_copied_by_itself_and_the_parser_takes_it():
     assert install == "pip install ." and len(commands) == 4
     for _, line in commands:
         name, *arguments = shlex.split(line)
-        assert name == "specviz" and build_parser().parse_args(arguments)
+        assert name == "specviz" and build_parser(arguments[0]).parse_args(arguments[1:])
     app = open_page("summary")
     assert not app.exception
     assert [one.value for one in app.code] == [line for part in (usage, citation) for _, line in list_commands(part)]
