@@ -88,12 +88,9 @@ LOOKS = """(name) => Object.fromEntries([...document.querySelector('#front').sha
 def test_entries_of_the_legend_look_as_the_tokens_that_they_explain_and_no_two_alike(page, address):
     open_front(page, address)
     legend, text = page.evaluate(LOOKS, ".race .legend .token"), page.evaluate(LOOKS, ".race .speculative .text .token")
-    assert set(legend) == {"draft", "accepted", "rejected", "residual", "bonus"} and set(text) == {
-        "accepted",
-        "residual",
-        "bonus",
-    }
-    assert all(text[kind] == legend[kind] for kind in text)
+    assert set(legend) == {"draft", "accepted", "rejected", "residual", "bonus"}
+    assert set(text) - {"target"} == {"accepted", "residual", "bonus"}, "as on Whole text; the last pass may have nothing drafted"
+    assert all(text[kind] == legend[kind] for kind in text if kind != "target")
     forms = [
         (re.sub(r"(rgba?|color)\([^()]*\)", "", image), size) for kind, (image, size, _) in legend.items() if kind != "rejected"
     ]
