@@ -47,5 +47,5 @@ def show_part(place: Any, part: Mapping[str, Any]) -> None:
     for n, (says, code) in enumerate(list_commands(part)):
         row = place.container(horizontal=True, vertical_alignment="center", key=f"summary-command-{n}") if says else place
         if says:
-            row.caption(escape_markdown(says), width=240)
+            row.caption(escape_markdown(says), width=340)
         row.code(code, language=None, wrap_lines=True)
