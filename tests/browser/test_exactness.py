@@ -183,6 +183,10 @@ def test_the_first_screen_holds_a_whole_picture_its_answer_and_at_most_three_con
     expect(page.get_by_role("radio")).to_have_count(5)  # what to test, all in sight
     words = page.evaluate(FOLD_WORDS)
     assert words <= 60 or height > 900, words  # a large screen holds the control as well
+    lens = page.get_by_role("button", name="Magnify").first
+    assert lens.bounding_box()["y"] + lens.bounding_box()["height"] <= box["y"]
+    lens.click()
+    expect(page.locator(".filling.magnified")).to_have_count(1)
     page.close()
 
 

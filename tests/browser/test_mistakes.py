@@ -80,6 +80,11 @@ def test_the_first_screen_holds_the_bars_their_answer_and_the_button(context, se
     if width < 640:
         expect(rows.filter(visible=True)).to_have_count(1)  # the chosen one, with its thread and its samples
         expect(page.locator(".mistakes li.chosen .words")).to_have_text("detected with 100 samples")
+    else:
+        ends = page.locator(".mistakes").evaluate(
+            "list => [...list.querySelectorAll('li')].map(row => row.getBoundingClientRect().bottom - list.getBoundingClientRect().bottom)"
+        )
+        assert min(map(abs, ends)) < 1, "the closed list ends on a whole row"
     more.click()
     expect(more).to_have_attribute("aria-expanded", "true")
     expect(rows.filter(visible=True)).to_have_count(len(REPORTED))

@@ -55,6 +55,15 @@ def test_each_question_answered_wrong_and_right_explains_itself(open_questions):
     expect(page.locator(".tally")).to_have_text(f"8 of 8 answered, {right} right at the first try.")
 
 
+def test_the_next_button_is_quiet_until_the_question_is_answered(open_questions):
+    page = open_questions()
+    onward = page.get_by_role("button", name="Next question →")
+    find_look = "node => { const look = getComputedStyle(node); return [look.borderTopColor, look.backgroundColor]; }"
+    assert onward.evaluate(find_look) == ["rgba(0, 0, 0, 0)"] * 2
+    page.keyboard.press("1")
+    assert "rgba(0, 0, 0, 0)" not in onward.evaluate(find_look)
+
+
 def test_a_wrong_answer_invites_another_try_and_the_right_one_can_be_shown(open_questions):
     page = open_questions()
     find_visible(page, ".option").nth(0).click()

@@ -16,7 +16,7 @@ export class Card {
     const reveal = () => { answer(this.right); this.options[this.right].focus(); };
     this.explained = options.map((option) => explanationOf(option, page, ending, reveal));
     const left = h("div", { class: "left", "data-n": `Question ${at + 1}` }, ...(ahead ? [h("p", { class: "ahead" }, ahead)] : []), h("h3", { class: "question", id: `question-${at}` }, asks),
-      h("p", { class: "situation" }, situation), ...(term ? [h("p", { class: "term" }, term)] : []),
+      h("p", { class: "situation" }, situation), ...(term ? [h("p", { class: "meaning" }, term)] : []),
       h("ol", { class: "options", "aria-labelledby": `question-${at}` }, ...this.options.map((option) => h("li", {}, option))));
     const right = h("div", { class: "right" }, this.before, ...this.explained);
     this.node = h("article", { class: "card", "aria-label": `Question ${at + 1} of ${count}` }, left, right);
