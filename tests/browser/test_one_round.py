@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from playwright.sync_api import expect
 
@@ -49,6 +51,17 @@ def test_chips_follow_the_trace_from_ghost_over_draft_token_to_their_fate(open_s
     assert standings(page) == ["accepted", "accepted", "rejected", "unchecked", "hidden"]
     page.keyboard.press("End")
     assert standings(page) == ["accepted", "accepted", "rejected", "unchecked", "residual"]
+
+
+def test_drafting_and_the_pass_have_a_bar_to_scale_where_the_record_holds_their_times(open_stage):
+    story = traces.build_story()
+    timed = replace(story, rounds=tuple(replace(one, timing={"draft": 0.002, "target": 0.006}) for one in story.rounds))
+    page = open_stage(build_round_payload(timed))
+    assert page.locator(".timeParts").inner_text() == "drafting 2.0 ms, pass 6.0 ms"
+    draft, target = (page.locator(f".timeBar .{part}").bounding_box()["width"] for part in ("draft", "target"))
+    assert target / draft == pytest.approx(3, rel=0.1)
+    untimed = replace(story, rounds=tuple(replace(one, timing={}) for one in story.rounds))
+    assert open_stage(build_round_payload(untimed)).locator(".timeBar").count() == 0
 
 
 ADDRESS = "http://stage.test/?seed=7"

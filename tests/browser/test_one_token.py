@@ -123,6 +123,8 @@ def test_each_end_of_the_sentence_draws_the_stacks_that_it_leads_to(open_token):
     assert page.locator(".out .slot:not(.off) .wanted").all_text_contents() == ["0.40", "", "", "", ""], (
         "p stands at a mark that has room for it"
     )
+    values = page.locator(".out .slot:not(.off) .value:not(.wanted)").all_text_contents()
+    assert values == ["0.15", "0.30", "0.20", "0.05 of 0.07", "0.03"], "a number over a mark is not taken for p"
     choose(page, "q")
     assert gaps.all_text_contents() == ["0.21 missing", "0.12 too much", "0.07 too much", "0.01 missing", "0.03 too much"]
     choose(page, "residual")

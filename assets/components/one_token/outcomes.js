@@ -106,7 +106,8 @@ function drawStack(stack, slot, row, i, plot, kind, asked) {
   move(stack.wanted, plot.middle(i), plot.base - slot.p * plot.unit - 8);
   const close = open && (slot.p - row.sum) * plot.unit < 22;
   move(stack.value, plot.middle(i), plot.base - (open ? row.sum : Math.max(row.sum, slot.p)) * plot.unit - (close ? 4 : 8));
-  say(stack.value, fitNumber(row.sum, plot.step - 4, plot.letter));
+  const both = open || row.sum.toFixed(2) >= slot.p.toFixed(2) ? "" : `${row.sum.toFixed(2)} of ${slot.p.toFixed(2)}`; // it stands above the mark, whose value is another
+  say(stack.value, both && plot.letter * both.length <= plot.step - 4 ? both : fitNumber(row.sum, plot.step - 4, plot.letter));
   writeName(stack.name, slot, i, plot);
   say(stack.gap, gap);
   move(stack.gap, plot.middle(i), plot.base + 20 + ROW * plot.rows);

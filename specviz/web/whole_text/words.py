@@ -87,10 +87,10 @@ def describe_divergence(scored_text: ScoredText, place: int) -> str:
     probs = scored_text.divergences[place]
     target, draft = (max(zip(row, probs.tokens, strict=True), key=lambda pair: pair[0]) for row in (probs.p, probs.q or probs.p))
     said = {token: name_token(read_piece(scored_text.pieces, token), token) for token in probs.tokens}
-    token = scored_text.tokens[place]
+    token, rejected = scored_text.tokens[place], round(100 * (1.0 - scored_text.beta[place]))
     return (
         f"The target’s likeliest token is {said[target[1]]} ({format_probability(target[0])}), the draft’s {said[draft[1]]} ({format_probability(draft[0])}). "
-        f"Over the whole vocabulary, the distributions overlap by {format_probability(scored_text.beta[place])}: the rejection probability is the rest, {1.0 - scored_text.beta[place]:.0%}."
+        f"Over the whole vocabulary, the distributions overlap by {100 - rejected}%: the rejection probability is the rest, {rejected}%."
         + (
             ""
             if token == target[1]
