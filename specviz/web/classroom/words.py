@@ -77,9 +77,10 @@ def describe_tested_groups(found: InterimTest, shares: CellShares) -> str:
     counts: dict[str, int] = {}
     probs: dict[str, float] = {}
     for label, count, prob in zip(shares.labels, shares.counts, shares.probs, strict=True):
-        if label != REST and (word := FIRST_WORD.match(label)):
-            counts[word[1]] = counts.get(word[1], 0) + count
-            probs[word[1]] = probs.get(word[1], 0.0) + prob
+        if label != REST and (beginning := FIRST_WORD.match(label)):
+            first = beginning[1]
+            counts[first] = counts.get(first, 0) + count
+            probs[first] = probs.get(first, 0.0) + prob
     word = max(probs, key=probs.__getitem__, default="")
     if found.cells != 2 or counts.get(word) not in found.counts:
         return ""
