@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
@@ -32,7 +32,7 @@ def show_page() -> None:
     show_head_row("summary")
 
 
-def build_sentences(sentences: list[Mapping[str, str]]) -> str:
+def build_sentences(sentences: Sequence[Mapping[str, str]]) -> str:
     """Build the list of what was shown: a sentence, and the name of the page that shows it."""
     rows = "".join(
         f"<li><p><b>{escape(one['short'])}</b> {escape(one['text'])}</p><a href='{one['page']}' target='_self'>{escape(PAGES[one['page']].title)}</a></li>"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from specviz import __version__
 from specviz.records import load_toml
 from specviz.web.one_round.words import describe_pass_cost
@@ -16,6 +19,6 @@ def list_sentences() -> list[dict[str, str]]:
     return [{**one, "text": one["text"].format(**values)} for one in SUMMARY["sentence"]]
 
 
-def list_commands(part: dict[str, list[dict[str, str]]]) -> list[tuple[str, str]]:
+def list_commands(part: Mapping[str, Any]) -> list[tuple[str, str]]:
     """List the lines to copy of a part, each after what it does; empty where a part has none."""
     return [(one["says"], one["code"].strip().replace("VERSION", __version__)) for one in part.get("commands", [])]
