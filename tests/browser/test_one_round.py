@@ -75,7 +75,7 @@ def test_a_visit_opens_at_the_first_step_with_few_words_and_three_controls(open_
     assert page.locator(".opening").inner_text() == TEXTS["opening"]
     assert page.locator(".transport button").all_inner_texts() == ["← Back", "▶ Play", "Step →"]
     read = " ".join(page.locator(".headline, .opening, .sentence").all_inner_texts())
-    assert len(read.split()) <= 70
+    assert len(read.split()) <= 62
 
 
 @pytest.mark.parametrize(("forth", "back"), [("ArrowRight", "ArrowLeft"), ("PageDown", "PageUp"), (" ", "ArrowLeft")])
