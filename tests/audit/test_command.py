@@ -477,7 +477,7 @@ def test_a_fault_in_the_middle_is_a_sentence_and_keeps_what_was_collected(fault,
     with run_server(dialect="llama.cpp", **answer_from_pair(pair)) as server:
 
         def break_confirmation(number: int) -> int:
-            if sum(body.get("seed", -1) in first for body in server.seen.bodies) > 30:
+            if sum(body.get("seed", -1) in first for body in server.seen.bodies) > 45:
                 break_(server)
             return 0
 
