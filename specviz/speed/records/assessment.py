@@ -23,7 +23,7 @@ SCHEMA = "specviz-assessment-1"
 class AssessmentEffort:
     """How long an assessment takes, about; loading the models comes before it."""
 
-    seconds: int = declare_count(95, 20, 3600, "seconds that it may take after the models are loaded, about")
+    seconds: int = declare_count(85, 20, 3600, "seconds that it may take after the models are loaded, about")
 
     def __post_init__(self) -> None:
         check_declared(self)
