@@ -25,7 +25,7 @@ try:
     from specviz.cli.common.parser import COMMANDS, CommandParser, UsageError
     from specviz.cli.common.progress import set_quiet
     from specviz.errors import SpecvizError, is_out_of_memory
-    from specviz.process import bound_spin, request_large_pages
+    from specviz.process import bound_spin, keep_freed_memory, request_large_pages
 except KeyboardInterrupt:  # libraries are still being imported
     print("\ninterrupted", file=sys.stderr)
     sys.exit(130)
@@ -51,6 +51,7 @@ def main(arguments: list[str] | None = None) -> int:
     request_large_pages()
     interrupts = InterruptHandler()
     if arguments is None:  # a process of its own
+        keep_freed_memory()
         outlive_readers()
         interrupts.install()
     words = sys.argv[1:] if arguments is None else arguments

@@ -6,6 +6,7 @@ Nothing here is left to chance: samples are fixed by their seed, and the two sid
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import accumulate
 
 import pytest
 
@@ -14,6 +15,7 @@ from specviz.errors import EvidenceError, SettingsError
 from specviz.evidence import hypothesis_tests as evidence_tests
 from specviz.evidence.decoder import SHARED, build_decoder, with_mistake
 from specviz.evidence.mistakes.registry import MISTAKES
+from specviz.evidence.sampling import session
 from specviz.evidence.sampling.plan import INTERIM, SCHEDULE, SamplingPlan
 from specviz.evidence.sampling.session import SamplingSpec, Session, SideBySide, draw_together
 from specviz.settings import Settings
@@ -74,6 +76,15 @@ def test_every_look_has_a_plan_that_follows_from_its_distance(n, length):
 def test_a_slow_engine_may_take_twice_as_long_for_two_thousand_samples(seconds_per_sample, count):
     assert SamplingPlan(seconds=60.0).count_fitting(seconds_per_sample) == count
     assert SamplingPlan(seconds=60.0, least=0).count_fitting(seconds_per_sample) == int(60.0 / seconds_per_sample)
+
+
+@pytest.mark.parametrize(
+    ("steps", "seconds"),
+    [([4.0], 4.0), ([9.0, 2.0, 2.0, 2.0], 8.0), ([9.0, 5.0, 3.0, 3.0, 3.0, 2.0, 1.0, 0.5], 17.5)],
+    ids=["one step", "a slow start", "few rows at the end"],
+)
+def test_the_pilot_ignores_its_slow_start_and_counts_its_quick_end_once(steps, seconds):
+    assert session._estimate_usual_seconds(list(accumulate(steps, initial=7.0))) == pytest.approx(seconds)
 
 
 def test_sessions_side_by_side_draw_and_count_what_each_does_alone(pair):
