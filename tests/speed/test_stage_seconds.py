@@ -115,7 +115,7 @@ def test_a_plan_that_would_take_too_long_has_fewer_texts_and_probes_and_takes_ab
     assert sum(of_plan(target, drafted, 96, 64, gammas, effort, 4.0).values()) > 1000
     texts, tokens, probes = fit_effort(effort, 64, 96, weigh(64, effort), 1)
     assert 8 < texts < 64 and tokens == 96 and 2 < probes < 45
-    assert sum(weigh(texts, replace(effort, probes=probes)).values()) - texts * 4.0 <= 300, "the user's texts are left out"
+    assert sum(weigh(texts, replace(effort, probes=probes)).values()) - texts * 4.0 <= 0.8 * 300, "the user's texts are left out"
     quick = replace(effort, seconds=60)
     texts, tokens, _ = fit_effort(quick, 64, 96, weigh(64, effort), 1)
     assert texts == 8 and 16 < tokens < 96, "shorter continuations before fewer than eight"

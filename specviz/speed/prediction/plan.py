@@ -61,7 +61,8 @@ T = TypeVar("T")
 RESAMPLES = 400
 LEAST_TEXTS, LEAST_TOKENS, LEAST_PROBES = 8, 16, 2  # of a plan that is cut
 SCORED_TOKENS = 24  # of the text by which it is timed how long both models read one
-TEXTS_SHARE = 0.4  # of its seconds, for the texts
+HEADROOM = 0.8  # of its seconds are planned for: a batch of texts of a large vocabulary takes up to twice its estimate
+TEXTS_SHARE = 0.4  # of these, for the texts
 TOKENS_PER_PASS, TIMES = "tokens/pass", "times"  # units
 
 
@@ -258,7 +259,7 @@ def make_plan(
     warm_runs = WARM_RUNS
     if not effort.check:
         effort = effort.subtract_seconds(time.monotonic() - began)
-    if sum(weights.values()) > effort.seconds and not effort.check:
+    if sum(weights.values()) > HEADROOM * effort.seconds and not effort.check:
         sizes, warm_runs = choose_sizes(gammas[-1]), 1
         each = estimate_stage_seconds(*paces, length, len(prompts), gammas, effort, scoring, sizes, warm_runs)
         count, length, probes = fit_effort(effort, len(prompts), length, each, warm_runs)
@@ -324,7 +325,7 @@ def choose_sizes(most: int) -> tuple[int, ...]:
 
 
 def fit_effort(effort: PlanEffort, texts: int, length: int, weights: dict[str, float], warm_runs: int) -> tuple[int, int, int]:
-    """Continuations, tokens of each, and probes that fit into the effort's seconds, with the fewest where not even these fit.
+    """Continuations, tokens of each, and probes that fit into ``HEADROOM`` of the effort's seconds, with the fewest where not even these fit.
 
     Continuations get shorter where ``LEAST_TEXTS`` of their full length do not fit.
 
@@ -336,13 +337,14 @@ def fit_effort(effort: PlanEffort, texts: int, length: int, weights: dict[str, f
         warm_runs: Runs of the probes that are not counted.
     """
     writing, reading = weights[WRITING] / -(-texts // TEXTS_PER_BATCH), weights[OVER_ITS] / texts
-    of_texts, fewest = effort.seconds * (TEXTS_SHARE if effort.probes else 1.0), min(LEAST_TEXTS, texts)
+    planned, fewest = HEADROOM * effort.seconds, min(LEAST_TEXTS, texts)
+    of_texts = planned * (TEXTS_SHARE if effort.probes else 1.0)
     part = min(1.0, max(min(LEAST_TOKENS, length) / length, of_texts / (writing + fewest * reading)))
     count = max(fewest, min(texts, int((of_texts - part * writing) / (part * reading))))
     tokens = round(part * length)
     if not effort.probes:
         return count, tokens, 0
-    probes = int((1.0 - TEXTS_SHARE) * effort.seconds / (weights[COSTS] / (effort.probes + warm_runs))) - warm_runs
+    probes = int((1.0 - TEXTS_SHARE) * planned / (weights[COSTS] / (effort.probes + warm_runs))) - warm_runs
     return count, tokens, max(LEAST_PROBES, min(effort.probes, probes))
 
 
