@@ -38,6 +38,7 @@ from specviz.verification.views import view_two_distributions
 WARM_TOKENS = 8  # tokens that both ways write before anything is timed
 BARS = 6  # largest tokens of a divergence's distributions
 TOKENS_PER_PASS = 32  # tokens of one scoring pass: memory stays flat at large vocabularies
+TIME_DECIMALS = 6  # of seconds in a record
 OPENING_WORDS = 12  # words of a paragraph that a text of the survey continues
 
 RoundsCallback = Callable[[float, str, Sequence[TimedRound]], None]
@@ -53,7 +54,8 @@ def stream_rounds(pair: LoadedPair, settings: Settings) -> Iterator[TimedRound]:
     for lane, round_, at in alternate_streams(
         {TARGET_ONLY: decode_target_only(*asked), SPECULATIVE: decode_speculatively(*asked)}
     ):
-        yield TimedRound(lane, replace(round_, timing={}), at)
+        timing = {part: round(seconds, TIME_DECIMALS) for part, seconds in round_.timing.items()}
+        yield TimedRound(lane, replace(round_, timing=timing), at)
 
 
 def write_passage(
@@ -121,8 +123,10 @@ def _is_cut_short(one: TimedRound, before: Sequence[TimedRound], settings: Setti
 
 
 def _rescale(one: TimedRound, baseline: Baseline | None) -> TimedRound:
-    """The round as the fastest target-only way would have timed it."""
-    return replace(one, at=one.at / baseline.factor) if baseline and one.lane == TARGET_ONLY else one
+    """The round as the fastest target-only way would have timed it. Its parts are left out: they are this project's loop's."""
+    if baseline is None or one.lane != TARGET_ONLY:
+        return one
+    return replace(one, at=one.at / baseline.factor, round=replace(one.round, timing={}))
 
 
 def estimate_stage_seconds(warming: Sequence[TimedRound], length: int) -> tuple[float, float]:
@@ -146,9 +150,14 @@ def add_rates(passage: Passage, runs: Sequence[Sequence[TimedRound]]) -> Passage
     assert passage.middle is not None, "a run has ended"
     middle = {lane: found[passage.middle] for lane, found in lanes.items()}
     if all([one.round for one in lanes[lane][0]] == [one.round for one in middle[lane]] for lane in LANES):
-        clocks = {lane: tuple(one.at for one in middle[lane]) for lane in LANES}
-        passage = replace(passage, **{lane: replace(getattr(passage, lane), clock=clocks[lane]) for lane in LANES})
+        passage = replace(passage, **{lane: _replace_times(getattr(passage, lane), middle[lane]) for lane in LANES})
     return passage
+
+
+def _replace_times(lane: Lane, rounds: Sequence[TimedRound]) -> Lane:
+    """The lane with the clock, and the parts of each round, of another run of the same rounds."""
+    trace = replace(lane.trace, rounds=tuple(one.round for one in rounds))
+    return replace(lane, trace=trace, clock=tuple(one.at for one in rounds))
 
 
 def build_passage(pair: LoadedPair, settings: Settings, rounds: Sequence[TimedRound]) -> Passage:

@@ -55,6 +55,19 @@ class TimedRound:
 
 
 @dataclass(frozen=True, slots=True)
+class RoundTime:
+    """Seconds of a round, or of several: drafting, the target pass, and all else of the way's own work, such as the rule."""
+
+    draft: float
+    target: float
+    other: float
+
+    @property
+    def whole(self) -> float:
+        return self.draft + self.target + self.other
+
+
+@dataclass(frozen=True, slots=True)
 class WrittenToken:
     """One written token. origin: one of ORIGINS; round: from 0; at: seconds on its lane's clock, when its round had ended."""
 
@@ -105,6 +118,30 @@ class Lane:
     @property
     def seconds(self) -> float:
         return self.clock[-1] if self.clock else 0.0
+
+    @property
+    def times(self) -> tuple[RoundTime, ...]:
+        """The parts of each round's seconds on the clock; the first one's have opening the models and reading the prompt among them.
+
+        Empty where a round has no parts: in older records, and where the host cannot time what a device does.
+        """
+        found, before = [], 0.0
+        for round_, at in zip(self.trace.rounds, self.clock, strict=True):
+            if not {"draft", "target"} <= round_.timing.keys():
+                return ()
+            draft = round_.timing["draft"] if round_.proposals else 0.0
+            target = round_.timing["target"]
+            found.append(RoundTime(draft, target, max(0.0, at - before - draft - target)))
+            before = at
+        return tuple(found)
+
+    @property
+    def later_time(self) -> RoundTime | None:
+        """The parts of all rounds but the first, which alone reads the prompt, together; None where ``times`` has no later ones."""
+        later = self.times[1:]
+        if not later:
+            return None
+        return RoundTime(sum(one.draft for one in later), sum(one.target for one in later), sum(one.other for one in later))
 
     @property
     def per_round(self) -> float:

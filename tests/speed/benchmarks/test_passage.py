@@ -17,6 +17,7 @@ from specviz.speed.records.passage import (
     SPECULATIVE,
     TARGET_ONLY,
     Passage,
+    RoundTime,
     TimedRound,
     dump_passages,
     label_origins,
@@ -128,6 +129,42 @@ def test_clocks_are_those_of_the_middle_run_where_it_wrote_the_same(pair):
     assert found.factors == (4.0, 2.0, 2.5) and found.middle == 2 and found.speculative.clock == (0.8,)
     other = passage.add_rates(empty, [events(0.5), events(1.0), events(0.8, token=8)])
     assert other.speculative.clock == (0.5,), "another text's clock does not fit this one"
+
+
+def timed_round(*accepted: bool | None, **timing: float) -> Round:
+    return replace(round_of(*accepted, kind="bonus"), timing=timing)
+
+
+def test_the_parts_of_each_rounds_time_are_those_of_the_middle_run_and_survive_a_record(pair):
+    def events(pace: float) -> list[TimedRound]:
+        drafted = [timed_round(True, draft=pace, target=2 * pace), timed_round(True, draft=2 * pace, target=3 * pace)]
+        alone = timed_round(draft=0.001, target=0.75)
+        return [
+            TimedRound(TARGET_ONLY, alone, 1.0),
+            TimedRound(SPECULATIVE, drafted[0], 4 * pace),
+            TimedRound(SPECULATIVE, drafted[1], 10 * pace),
+        ]
+
+    runs = [events(0.25), events(1.0), events(0.5)]
+    found = passage.add_rates(passage.build_passage(pair, SETTINGS, runs[0]), runs)
+    assert found.middle == 2 and found.speculative.clock == (2.0, 5.0)
+    assert found.speculative.times == (RoundTime(0.5, 1.0, 0.5), RoundTime(1.0, 1.5, 0.5))
+    assert found.target.times == (RoundTime(0.0, 0.75, 0.25),), "nothing was drafted"
+    assert found.speculative.later_time == RoundTime(1.0, 1.5, 0.5) and found.target.later_time is None
+    assert [one.whole for one in found.speculative.times] == [2.0, 3.0]
+    again = load_passages(dump_passages({"it": found}))["it"]
+    assert again.speculative.times == found.speculative.times and again == found
+    untimed = replace(found.speculative.trace, rounds=tuple(replace(one, timing={}) for one in found.speculative.trace.rounds))
+    assert replace(found.speculative, trace=untimed).times == () and replace(found.speculative, trace=untimed).later_time is None
+
+
+def test_a_written_passage_has_the_parts_of_each_round_within_its_time(measured_passage):
+    for lane in (measured_passage.target, measured_passage.speculative):
+        assert len(lane.times) == len(lane.trace.rounds)
+        assert all(one.target > 0.0 and one.other >= 0.0 for one in lane.times)
+        assert sum(one.whole for one in lane.times) == pytest.approx(lane.seconds, abs=1e-4 * len(lane.clock))
+    lane = measured_passage.speculative
+    assert [one.draft > 0.0 for one in lane.times] == [len(one.proposals) > 0 for one in lane.trace.rounds]
 
 
 def test_a_passage_comes_back_from_its_record_and_timing_is_no_part_of_equality(measured_passage):
