@@ -18,7 +18,7 @@ from typing import Any, Literal, TypeGuard, TypeVar
 
 from specviz.errors import Described, SettingsError, TooLongError, suggest
 from specviz.randomness import Purpose
-from specviz.records import load_toml
+from specviz.records import RECORDED_SEED, load_toml
 
 Value = TypeVar("Value")
 FASTEST_GAMMA = 3  # of the fixed draft lengths, on the shipped pair; where a page or a command is about speed
@@ -269,6 +269,11 @@ class Settings:
                 notices.append(f"The link's {declared.noun} was left out: {error.explain('it')}")
         uniforms, left_out = read_uniforms(query.get("uniforms", ""))
         return replace(settings, uniforms=uniforms), notices + left_out
+
+
+def build_shared_settings(opening: Settings) -> Settings:
+    """The settings of the records that pages share: text and distribution of the opening run, the default draft length, a seed of their own."""
+    return replace(opening, seed=RECORDED_SEED, gamma=Settings().gamma, max_new_tokens=Settings().max_new_tokens)
 
 
 def update_names(values: Mapping[str, Value]) -> dict[str, Value]:

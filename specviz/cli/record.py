@@ -24,8 +24,8 @@ from specviz.cli.common.output import NO_VERDICT
 from specviz.cli.common.progress import Progress, log_line
 from specviz.errors import SettingsError
 from specviz.proposers.trees.node_count import choose_node_count
-from specviz.records import ASSETS, RECORDED_SEED, Schema, read_text
-from specviz.settings import FASTEST_GAMMA, Setting, Settings
+from specviz.records import ASSETS, Schema, read_text
+from specviz.settings import FASTEST_GAMMA, Setting, Settings, build_shared_settings
 from specviz.speed.records.passage import TimedRound
 from specviz.trace import SCHEMA, Trace
 
@@ -65,35 +65,25 @@ class Recording:
 
 
 def record_opening(settings: Settings, options: argparse.Namespace, progress: Progress) -> RecordedText:
-    """Record a run, of the seed that the options name or of the best of several."""
+    """Record the first rounds of a run with their distributions: without a prompt those of the recorded race, with its times."""
     from specviz.decoding.run import record_run as decode_run
     from specviz.models.pairs.fingerprint import hash_pair
+    from specviz.web.front.state import load_recorded_race
+    from specviz.web.one_round.opening_run import choose_opening_round, copy_times
 
+    race = None if settings.prompt else load_recorded_race()
+    if race is not None:
+        settings = replace(race.settings, pair=settings.pair, device=settings.device, dtype=settings.dtype)
     pair = load_models(settings)
     decode_run(pair, settings, rounds=2, bars=0)  # first passes are slow; the times shown are those of a warm pair
-    settings, summary = (settings, "") if options.seeds == 1 else choose_seed(pair, settings, options, progress)
     trace = decode_run(pair, settings, rounds=options.rounds)
+    if race is not None:
+        trace = copy_times(trace, race.speculative)
     trace = replace(trace, models=trace.models | hash_pair(pair))  # an export of it names them without the weights at hand
-    return RecordedText(trace.to_json(), f"{len(trace.rounds)} rounds, {len(trace.output_ids)} tokens{summary}")
-
-
-def choose_seed(pair: Any, settings: Settings, options: argparse.Namespace, progress: Progress) -> tuple[Settings, str]:
-    """The settings with the seed whose run is to be shown, by the rule of web/one_round/opening_run.py, and how it was chosen. Raises SettingsError if no run fits."""
-    from specviz.decoding.run import record_run as decode_run
-    from specviz.web.one_round.opening_run import compute_fluency, explain_unsuitable, explain_unsuitable_start
-
-    found: dict[int, float] = {}
-    for n in range(options.seeds):
-        progress(n / options.seeds, f"seed {settings.seed + n}, {len(found)} fit")
-        tried = replace(settings, seed=settings.seed + n)
-        if explain_unsuitable_start(decode_run(pair, tried, rounds=1, bars=0).rounds[0]):
-            continue
-        if not explain_unsuitable(decode_run(pair, tried, rounds=options.rounds, bars=0)):
-            found[tried.seed] = compute_fluency(decode_run(pair, tried, rounds=options.rounds))
-    if not found:
-        raise SettingsError("seeds", options.seeds, "more of them, or another prompt: no run fits the rule")
-    best = max(found, key=lambda seed: found[seed])
-    return replace(settings, seed=best), f"; seed {best}, the most fluent of {len(found)} that fit among {options.seeds}"
+    opens = f"opens with round {choose_opening_round(trace.rounds) + 1} of {len(trace.rounds)}"
+    return RecordedText(
+        trace.to_json(), f"{opens}, {len(trace.output_ids)} tokens{'' if race is None else ', of the recorded race'}"
+    )
 
 
 def record_methods(settings: Settings, options: argparse.Namespace, progress: Progress) -> RecordedText:
@@ -272,9 +262,9 @@ def record_costs(settings: Settings, options: argparse.Namespace, progress: Prog
 
 
 def read_opening_settings(settings: Settings) -> Settings:
-    """Those of the opening run, on the pair and machine of ``settings``, under the seed that pages share."""
+    """Those that pages share, by the opening run, on the pair and machine of ``settings``."""
     first = Settings.from_record(Trace.from_json(read_text(ASSETS / "traces" / "opening.json", "The opening run")).settings)
-    return replace(first, pair=settings.pair, device=settings.device, dtype=settings.dtype, seed=RECORDED_SEED)
+    return replace(build_shared_settings(first), pair=settings.pair, device=settings.device, dtype=settings.dtype)
 
 
 def record_samples(settings: Settings, options: argparse.Namespace, progress: Progress) -> RecordedText:
@@ -309,7 +299,7 @@ def record_games(settings: Settings, options: argparse.Namespace, progress: Prog
 
 
 RECORDINGS = {  # name on the command line, of the file and, except for the opening run, of the schema
-    "opening": Recording("the run of One round", record_opening),
+    "opening": Recording("the first rounds of the race, for One round", record_opening),
     "methods": Recording("every row of Drafting methods under three distributions", record_methods, length=48),
     "passage": Recording("the text of Whole text, with and without speculation", record_passage, gamma=FASTEST_GAMMA, length=128),
     "plans": Recording(
@@ -356,7 +346,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "seeds",
         1,
         NO_LIMIT,
-        "opening, passage: seeds to try from --seed on; the one that fits the rule of the recording is kept",
+        "passage: seeds to try from --seed on; the first whose texts are fit for a class is kept",
         1,
     )
     add_count(

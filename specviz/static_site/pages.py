@@ -27,7 +27,8 @@ from specviz.web.drafting_methods.overview import TEXTS as METHOD_TEXTS
 from specviz.web.drafting_methods.overview import build_overview
 from specviz.web.drafting_methods.tree import build_tree
 from specviz.web.front.payload import build_front_payload
-from specviz.web.one_round.payload import build_round_payload, select_texts
+from specviz.web.one_round.opening_run import choose_opening_round
+from specviz.web.one_round.payload import build_round_payload, find_origin, select_texts
 from specviz.web.one_token.payload import build_token_payload
 from specviz.web.questions import questions as asked
 from specviz.web.serving_limits import setup_figures as setups_words
@@ -73,12 +74,15 @@ def load_opening() -> Trace:
     return read_file(TRACES / "opening.json", Trace.from_json)
 
 
-def build_one_round(trace: Trace | None = None, first_round: int = 0) -> PageContent:
-    """The run of ``trace``, by default the recorded one, from ``first_round`` on; the first is 0."""
+def build_one_round(trace: Trace | None = None, first_round: int | None = None) -> PageContent:
+    """The run of ``trace``, by default the recorded one, from ``first_round`` on; the first is 0, None is the one that the page opens with."""
     trace = trace or load_opening()
+    first = choose_opening_round(trace.rounds) if first_round is None else first_round
+    race = read_file(TRACES / "passage.json", passage.load_passages)
     data = {
         "payload": build_round_payload(trace, more=False), **select_texts(trace.settings.get("rule", "token")),
-        "cursor": {"round": first_round, "step": 0}, "mode": "recorded", "busy": None, "alone": True,
+        "cursor": {"round": first, "step": 0}, "mode": "recorded", "busy": None, "alone": True,
+        "origin": find_origin(trace, "recorded", next(iter(race.values())).speculative),
     }  # fmt: skip
     return _fill_page("one_round", _build_data("one_round", data=data, own=_build_query(trace.settings)))
 

@@ -11,6 +11,7 @@ from specviz.figures.numbers import format_probability
 from specviz.figures.pages_and_glossary import PAGES
 from specviz.records import ASSETS, read_file
 from specviz.trace import Trace
+from specviz.web.one_round.opening_run import choose_opening_round
 from specviz.web.one_round.payload import TEXTS, build_round_payload
 from tests import traces
 from tests.browser.component_pages import find_step, open_more, page_html, sentence, standings, step_through
@@ -71,9 +72,10 @@ def test_a_visit_opens_at_the_first_step_with_few_words_and_three_controls(open_
     payload = build_round_payload(traces.build_story())
     page = open_stage(payload, address=ADDRESS)
     assert sentence(page) == payload["rounds"][0]["steps"][0]["sentence"]
-    assert page.locator(".roundHead .headline").inner_text() == TEXTS["headline"] == PAGES["one_round"].title
+    assert page.locator(".roundHead .headline").inner_text() == TEXTS["headline"]
+    assert TEXTS["headline"].startswith(f"{PAGES['one_round'].title}: ")
     assert page.locator(".opening").inner_text() == TEXTS["opening"]
-    assert page.locator(".transport button").all_inner_texts() == ["← Back", "▶ Play", "Step →"]
+    assert page.locator(".transport button:visible").all_inner_texts() == ["← Back", "▶ Play", "Step →"]
     read = " ".join(page.locator(".headline, .opening, .sentence").all_inner_texts())
     assert len(read.split()) <= 62
 
@@ -195,13 +197,26 @@ def test_the_draft_has_a_row_for_each_pass_the_target_all_rows_in_one_and_the_en
     payload = build_round_payload(traces.build_story())
     page = open_stage(payload)
     count = len(payload["rounds"][0]["chips"]) + 1
+    words = [chip["name"].strip("“”") for chip in payload["rounds"][0]["chips"]]
     for drawn in range(1, count):
+        assert page.locator(".mask .cell:visible").count() == (count - 1) ** 2, "no row or column without a use"
         assert page.locator(".mask .cell.q").count() == page.locator(".mask .cell.seen").count() == drawn * (drawn + 1) // 2
-        assert sum(bool(name) for name in page.locator(".mask .rowName").all_text_contents()) == drawn + 1
+        passes = page.locator(".draftMask .rowName").all_text_contents()[1:]
+        assert passes == [f"pass {n}: ·{word}" if n <= drawn else f"pass {n}" for n, word in enumerate(words, start=1)]
         page.keyboard.press("ArrowRight")
-    assert page.locator(".mask .cell.q").count() == 0
-    assert page.locator(".mask .cell").count() == count**2
-    assert page.locator(".mask .cell.seen").count() == count * (count + 1) // 2
+    assert page.locator(".draftMask .cell.seen").count() == (count - 1) * count // 2, "both stand side by side"
+    assert page.locator(".targetMask .cell").count() == count**2
+    assert page.locator(".targetMask .cell.seen").count() == count * (count + 1) // 2
+    left, right = (page.locator(f".{one} .panel").bounding_box() for one in ("draftMask", "targetMask"))
+    assert left["y"] == right["y"] and left["width"] == right["width"] and left["x"] + left["width"] < right["x"]
+    assert page.locator(".distributions").is_hidden()
+    page.set_viewport_size({"width": 390, "height": 844})
+    titles = page.locator(".mask .title").all_text_contents()
+    assert titles == [f"Draft: {count - 1} passes", "Target: 1 pass"] and page.locator(".mask .rowName").count() == 0
+    assert all(
+        box["width"] > 160 for box in (page.locator(f".{one} .panel").bounding_box() for one in ("draftMask", "targetMask"))
+    )
+    page.set_viewport_size({"width": 1366, "height": 768})
     page.keyboard.press("End")
     factors = page.locator(".chain .factor b").all_inner_texts()
     round_ = payload["rounds"][0]
@@ -321,10 +336,11 @@ def test_every_part_of_a_round_has_its_name_and_a_click_in_a_part_leads_to_its_s
 
 
 def test_the_axis_stays_through_a_round_and_every_bar_stands_on_it_at_every_frame(open_stage):
-    payload = build_round_payload(read_file(ASSETS / "traces" / "opening.json", Trace.from_json))
-    page, seen = open_stage(payload, reduced=False), set()
+    recording = read_file(ASSETS / "traces" / "opening.json", Trace.from_json)
+    payload, first = build_round_payload(recording), choose_opening_round(recording.rounds)
+    page, seen = open_stage(payload, cursor=(first, 0), reduced=False), set()
     page.evaluate(WATCH_BARS)
-    for step in payload["rounds"][0]["steps"]:
+    for step in payload["rounds"][first]["steps"]:
         if step["kind"] in ("draft", "look", "lift"):
             seen.add(tuple(page.locator(".distributions .tick").all_text_contents()))
         page.keyboard.press("ArrowRight")
@@ -332,6 +348,20 @@ def test_the_axis_stays_through_a_round_and_every_bar_stands_on_it_at_every_fram
     assert len(seen) == 1, seen
     frames, left = page.evaluate("window.watched")
     assert frames > 20 and left == [], left[:3]
+
+
+def test_a_number_over_a_bar_is_never_ahead_of_it(open_stage):
+    """From draft token to draft token, and to the checks, the bars are other ones: at the first frame each is as high as its number says."""
+    payload = build_round_payload(traces.build_story())
+    page = open_stage(payload, reduced=False)
+    high = """() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(
+        [...window.stage.querySelectorAll(".distributions .slot:not(.off) .bar.q")].map((bar) => bar.getBoundingClientRect().height)))))"""
+    for step in payload["rounds"][0]["steps"]:
+        if step["kind"] in ("draft", "look"):
+            at_once = page.evaluate(high)
+            page.wait_for_timeout(700)
+            assert page.evaluate(high) == pytest.approx(at_once, abs=0.5), step
+        page.keyboard.press("ArrowRight")
 
 
 WATCH_BARS = """() => {

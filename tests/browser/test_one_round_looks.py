@@ -76,7 +76,7 @@ def test_a_long_block_is_one_strip_that_follows_the_chip_in_question(open_stage,
                     .map((node) => Math.round(node.closest(".chip").offsetTop)));
                 const focus = box(".chip.focus");
                 return {rows: tops.size, wide: document.documentElement.scrollWidth, inSight: !focus || (focus.left >= 0 && focus.right <= innerWidth),
-                        end: box(".transport").bottom, clear: box(".sentence").bottom <= box(".transport").top};
+                        end: box(".transport").bottom, clear: box(".transport").bottom <= box(".sentence").top};
             }"""
             )
             assert (seen["rows"], seen["inSight"], seen["clear"]) == (1, True, True), step

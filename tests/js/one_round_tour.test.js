@@ -16,6 +16,8 @@ test("the tour stands on the first round with a replacement, at the token that w
 });
 
 test("a run without such a round, or a page without stops, has no tour", () => {
+  assert.equal(findTourPlaces([REJECTED, PLAIN, REJECTED], STOPS, 2).round, 2, "the round that is shown, if it is one");
+  assert.equal(findTourPlaces([REJECTED, PLAIN, REJECTED], STOPS, 1).round, 0);
   assert.equal(findTourPlaces([PLAIN], STOPS), null);
   assert.equal(findTourPlaces([], STOPS), null);
   assert.equal(findTourPlaces([REJECTED], []), null);

@@ -76,7 +76,7 @@ export function drawBars(panel, plan, probs, bars, frame, highest) {
   const inside = plotIn({ ...plan.bars, y: plan.bars.y + low, h: plan.bars.h - low }, plan.narrow, plan.narrow ? 58 : 62);
   const aside = TICKS[plan.narrow ? "narrow" : "wide"];
   const plot = { ...inside, left: inside.left + aside, width: inside.width - aside };
-  show(panel.node, !frame.chain && (!plan.narrow || ["draft", "look", "lift"].includes(frame.kind) || (frame.kind === "pass" && !frame.mask)));
+  show(panel.node, !frame.chain && !frame.mask && (!plan.narrow || ["draft", "look", "lift", "pass"].includes(frame.kind)));
   placePanel(panel, plan.bars, plan.narrow);
   move(panel.legend, 0, plan.bars.y + (plan.narrow ? 62 : 50 + low));
   drawLegend(panel, frame, plan.narrow ? plan.bars.x + 12 : low ? plan.bars.x + 20 : null, plan.bars.x + plan.bars.w - 20);
@@ -163,6 +163,8 @@ function drawSlot(one, bar, name, where, plot, scale, frame, least) {
   one.fell.style.opacity = bar.fell == null ? 0 : 1;
   if (bar.fell != null) move(one.fell, where.middle, plot.base - bar.fell * scale);
   nameSlot(one.name, bar, where, plot.base, bar.drafted, name);
+  one.node.classList.toggle("others", bar.glyphs === null);
+  one.node.classList.toggle("beside", !bar.drafted && !frame.lifted && !frame.uniforms);
   say(one.tip, bar.fell != null ? `accepted below ${number(bar.p)}, u = ${number(bar.fell)}` : `p ${number(bar.p ?? 0)}${bar.q === null ? "" : `, q ${number(bar.q)}`}`);
   const pNumbered = frame.p && !gone && (bar.drafted || bar.p >= least), qNumbered = bar.q !== null && !gone && (bar.drafted || bar.q >= least);
   const write = (x) => (bar.drafted || x === 0 ? number(x) : x < 0.005 ? "<0.01" : x.toFixed(2)); // the sentence names the drafted token's

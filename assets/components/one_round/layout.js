@@ -14,7 +14,9 @@ export function choosePanelBeside(kind) {
 /** The panels of a step side by side on a wide page; on a narrow one a single panel has the whole place. */
 export function planScene(width, height, kind) {
   const narrow = width < NARROW, beside = narrow && ["draft", "lift"].includes(kind) ? null : choosePanelBeside(kind), whole = { x: 0, y: 0, w: width, h: height };
-  const plan = { narrow, tight: width < 1000, width, height, beside, bars: whole, mask: whole, uniform: whole, last: whole };
+  const half = (width - (narrow ? GAP / 2 : GAP)) / 2; // the passes of both models are two pictures of one kind
+  const halves = [{ ...whole, w: half }, { ...whole, x: width - half, w: half }];
+  const plan = { narrow, tight: width < 1000, width, height, beside, halves, bars: whole, mask: whole, uniform: whole, last: whole };
   if (narrow) return plan;
   const left = Math.round((width - GAP) * SHARE);
   const right = { x: left + GAP, y: 0, w: width - left - GAP, h: height };

@@ -20,7 +20,7 @@ import { drawHead, drawTransport, fillTransport, makeHead, makeMore, makeTranspo
 import { drawUniform, makeUniform } from "./uniform.js";
 
 const GAP = 12; // px between the rows, --space-more
-const HEADROOM = 114; // the page's bar above, and the row of folds below
+const HEADROOM = 198; // the page's bar above; below, the row of folds and the way to the next page
 const LESS_MOTION = "(prefers-reduced-motion: reduce)";
 
 class RoundView {
@@ -44,10 +44,11 @@ class RoundView {
       makeHatches("shared", "both", "bad"), this.bars.node, this.mask.node, this.uniform.node, this.last.node, this.last.flying);
     this.scene = h("div", { class: "picture" }, this.svg, this.uniform.form, this.last.drawing.form, this.asker.form, this.chain.node);
     this.sentence = h("p", { class: "sentence", "aria-live": "polite", role: "status" });
+    this.note = h("p", { class: "aside" });
     this.bar = makeTransport(this);
+    this.bar.node.append(makeMore([h("label", { class: "rounds" }, "Show ", this.bar.rounds), this.tour.start, this.asker.toggle, this.head.live, this.bar.keys]));
     this.node = h("section", { class: "stage", "aria-label": "one round, step by step" },
-      this.head.notices, this.head.node, this.text.line, this.scene, this.sentence, this.bar.node, this.asker.card,
-      h("div", { class: "below" }, h("div", { class: "asks" }, makeMore([h("label", { class: "rounds" }, "Show ", this.bar.rounds), this.tour.start, this.asker.toggle, this.head.live, this.bar.keys]), this.head.undo), this.head.state), this.tour.ring);
+      this.head.notices, this.head.node, this.text.line, this.scene, this.bar.node, h("div", { class: "said" }, this.sentence, this.note), this.asker.card, this.tour.ring);
     this.fit = () => this.resize(); // names and the ring were placed by another font's widths
     document.fonts.addEventListener("loadingdone", this.fit);
     this.mirror = makeMirror();
@@ -275,6 +276,7 @@ class RoundView {
     placeBraces(this.text);
     this.drawScene(step);
     say(this.sentence, this.spoken(step));
+    say(this.note, step.note ?? "");
     drawTransport(this.bar, this);
     this.tour.draw();
   }
@@ -285,12 +287,21 @@ class RoundView {
     requestAnimationFrame(() => requestAnimationFrame(() => this.node.classList.remove("jump")));
   }
 
+  /** Bars of another distribution are other bars: they stand at once, with their numbers. Only those of one distribution move. */
+  holdBars(shown) {
+    if (this.shown === shown) return;
+    this.shown = shown;
+    this.svg.classList.add("still");
+    requestAnimationFrame(() => requestAnimationFrame(() => this.svg.classList.remove("still")));
+  }
+
   drawScene(step) {
     const probs = step.probs === null ? null : this.round().distributions[step.probs] ?? null;
     const view = this.plan.tight ? "narrow" : "wide";
     const bars = probs ? probs.views[view] : [];
     const highest = Math.max(0, ...this.round().distributions.flatMap((one) => one?.views[view] ?? []).flatMap(({ p, q }) => [p ?? 0, q ?? 0]));
     const left = this.frame.uniforms ? uniformBars(this.round().chips) : bars;
+    this.holdBars(`${this.filled} ${step.probs} ${this.frame.p} ${this.frame.uniforms}`);
     const from = drawBars(this.bars, this.plan, probs, left, this.frame, highest);
     this.asker.draw();
     drawMask(this.mask, this.plan, this.round().chips, this.data.mask, step.kind === "draft" ? step.node + 1 : null);

@@ -5,46 +5,58 @@ import { glyphLine } from "../lib/glyphs.js";
 import { makePanel, placePanel } from "./panel.js";
 
 const LABEL = 104; // px beside the rows
+const LARGEST = { wide: 110, high: 72 }; // px of a cell
 
 export function makeMask() {
-  const panel = makePanel("mask");
-  const cells = s("g", {});
-  const foot = s("text", { class: "foot" });
-  panel.node.append(cells, foot);
-  return { ...panel, cells, foot };
+  const [draft, target] = [makeStairs("draftMask"), makeStairs("targetMask")];
+  return { node: s("g", { class: "mask" }, draft.node, target.node), draft, target };
 }
 
-/** Which tokens each row reads: row r predicts draft token r (the last row the token after them), column 0 is the text so far, column c draft token c - 1. */
+function makeStairs(name) {
+  const panel = makePanel(name), cells = s("g", {});
+  panel.node.append(cells);
+  return { ...panel, cells };
+}
+
+/** Which tokens each row of the target's pass reads: row r predicts draft token r (the last row the token after them), column 0 is the text so far, column c draft token c - 1. */
 export function listSeenCells(drafted) {
   return Array.from({ length: drafted + 1 }, (_, row) => Array.from({ length: drafted + 1 }, (_, column) => column <= row));
 }
 
-/** ``drawn``: how many draft tokens there are so far, each with a row of its own pass; null at the target's pass, which has all rows. */
+/** ``drawn``: how many draft tokens there are so far, each with a row of its own pass; null at the target's pass, beside which the draft's passes stay. */
 export function drawMask(mask, plan, chips, texts, drawn) {
-  const there = plan.beside === "mask";
+  const there = plan.beside === "mask", both = drawn === null;
   show(mask.node, there);
   if (!there) return;
-  const { x, y, w, h: high } = plan.mask, pad = plan.narrow ? 12 : 20, named = chips.length <= (plan.narrow ? 4 : 8), count = chips.length + 1;
-  const { title, sub, foot } = drawn === null ? texts.target : texts.draft;
-  placePanel(mask, plan.mask, plan.narrow);
-  say(mask.title, title);
-  say(mask.sub, sub);
-  move(mask.foot, x + pad, y + high - 14);
-  say(mask.foot, plan.narrow ? "" : foot);
-  const rows = listSeenCells(chips.length), left = x + pad + (named ? LABEL : 0), top = y + (plan.narrow ? 76 : 88), below = plan.narrow ? 12 : 42;
-  const step = Math.min(plan.narrow ? 34 : 80, (y + high - below - top) / count), wide = Math.min(named ? 92 : 40, (x + w - pad - left) / count);
-  const names = chips.map(({ glyphs }) => glyphLine(glyphs, Math.max(3, Math.floor(wide / 7))));
-  const has = (token) => drawn === null || token < drawn; // a token that is not drawn yet has no name and no row
+  const [left, right] = both && chips.length ? plan.halves : [plan.mask, plan.mask];
+  show(mask.draft.node, chips.length > 0);
+  show(mask.target.node, both);
+  if (chips.length) drawStairs(mask.draft, left, plan.narrow, chips, texts.draft, both ? chips.length : drawn, false, chips.length + (both ? 1 : 0));
+  if (both) drawStairs(mask.target, right, plan.narrow, chips, texts.target, chips.length + 1, true, chips.length + 1);
+}
+
+/** A row for each draft token, and for the target one more; the first ``filled`` have what they read. ``small``: two stand side by side, without names; ``count``: rows that the panel has room for. */
+function drawStairs(panel, box, small, chips, { title, sub, small: short }, filled, isTarget, count) {
+  const { x, y, w, h: high } = box, pad = small ? 12 : 20, named = !small && chips.length <= 8;
+  placePanel(panel, box, small);
+  say(panel.title, small ? short.replace("{n}", chips.length) : title);
+  say(panel.sub, small ? "" : sub);
+  const left = x + pad + (named ? LABEL : 0), top = y + (small ? 40 : 88);
+  const step = Math.min(LARGEST.high, (y + high - pad - top) / count), wide = Math.min(LARGEST.wide, (x + w - pad - left) / count);
+  const size = isTarget ? chips.length + 1 : chips.length, rows = listSeenCells(chips.length).slice(0, size).map((row) => row.slice(0, size));
   const nodes = rows.flatMap((row, r) => row.map((seen, c) => {
-    const cell = s("rect", { class: !seen || !has(r) ? "cell" : drawn === null ? "cell seen" : r === drawn - 1 ? "cell seen q new" : "cell seen q", rx: 3 });
+    const is = !seen || r >= filled ? "" : isTarget ? " seen" : r === filled - 1 ? " seen q new" : " seen q";
+    const cell = s("rect", { class: `cell${is}`, rx: 3 });
     place(cell, { x: left + c * wide + 1.5, y: top + r * step + 1.5, width: wide - 3, height: step - 3 });
     return cell;
   }));
   if (named) {
-    const letter = drawn === null ? "p" : "q";
+    const names = chips.map(({ glyphs }) => glyphLine(glyphs, Math.max(3, Math.floor(wide / 7))));
+    const columns = ["text", ...names].slice(0, size).map((name, c) => (c <= filled ? name : "…")); // a token that is not drawn yet has no name
+    const labels = isTarget ? [...names.map((name) => `p of ${name}`), "p of the next"] : names.map((name, r) => (r < filled ? `pass ${r + 1}: ${name}` : `pass ${r + 1}`));
     nodes.push(s("text", { class: "rowName", x: left - 8, y: top - 6 }, "reads"));
-    nodes.push(...[wide < 84 ? "text" : "text so far", ...names].map((name, c) => s("text", { class: "name", x: left + (c + 0.5) * wide, y: top - 6 }, c === 0 || has(c - 1) ? name : "")));
-    nodes.push(...[...names.map((name) => `${letter} of ${name}`), "p of the next"].map((name, r) => s("text", { class: "rowName", x: left - 8, y: top + (r + 0.5) * step + 4 }, has(r) ? name : "")));
+    nodes.push(...columns.map((name, c) => s("text", { class: "name", x: left + (c + 0.5) * wide, y: top - 6 }, name)));
+    nodes.push(...labels.map((name, r) => s("text", { class: "rowName", x: left - 8, y: top + (r + 0.5) * step + 4 }, name)));
   }
-  mask.cells.replaceChildren(...nodes);
+  panel.cells.replaceChildren(...nodes);
 }

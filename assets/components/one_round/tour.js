@@ -4,9 +4,10 @@
 import { button, h, place, say, show } from "../lib/dom.js";
 import { number } from "../lib/numbers.js";
 
-/** The first round with a replacement, the draft token that it replaces, and the step of each stop there; null where a run has no such round, or there are no stops. */
-export function findTourPlaces(rounds, stops) {
-  const round = rounds.findIndex(({ steps }) => steps.some(({ kind }) => kind === "residual"));
+/** A round with a replacement (``shown`` if it is one, else the first), the draft token that it replaces, and the step of each stop there; null where a run has no such round, or there are no stops. */
+export function findTourPlaces(rounds, stops, shown = 0) {
+  const replaces = ({ steps }) => steps.some(({ kind }) => kind === "residual");
+  const round = rounds[shown] && replaces(rounds[shown]) ? shown : rounds.findIndex(replaces);
   if (round < 0 || !stops.length) return null;
   const { steps } = rounds[round];
   const { node } = steps.find(({ kind }) => kind === "residual");
@@ -43,7 +44,7 @@ export class Tour {
   /** A new run: where its stops are, and whether the address asks for the tour. */
   renew() {
     const { payload, data } = this.view;
-    const found = findTourPlaces(payload.rounds, data.tour ?? []);
+    const found = findTourPlaces(payload.rounds, data.tour ?? [], this.view.at.round);
     this.round = found?.round;
     this.places = found?.places ?? null;
     show(this.start, this.places !== null);

@@ -16,9 +16,9 @@ export function makeHead(view) {
   const notices = h("div", { class: "notices over", role: "status" });
   const live = button("Run it now", "run both models on this machine, with a new seed", () => view.ask({ kind: "live" }), "plain live");
   const undo = button("Undo my numbers", "put back every random number that was drawn", () => view.ask({ kind: "undo" }), "plain undo");
-  const node = h("header", { class: "roundHead" }, headline, opening, view.tour.card);
-  const state = h("div", { class: "state" }, status, busy);
-  return { node, state, headline, opening, status, said, parts, lab, info, busy, notices, live, undo };
+  const state = h("div", { class: "state" }, status, busy, undo);
+  const node = h("header", { class: "roundHead" }, headline, state, opening, view.tour.card);
+  return { node, headline, opening, status, said, parts, lab, info, busy, notices, live, undo };
 }
 
 export function drawHead(head, view) {
@@ -30,7 +30,7 @@ export function drawHead(head, view) {
     head.opening.replaceChildren(...markTerms(data.opening ?? "", data.meanings));
   }
   const edits = payload?.edits ?? [];
-  say(head.said, payload ? [`${data.mode} round`, ...edits].join(" · ") : "");
+  say(head.said, payload ? [(data.origin ?? "").replace("{n}", view.at.round + 1), ...edits].join(" · ") : "");
   say(head.lab, payload ? [...round.times, ...(data.alone ? [payload.pair] : []), ...payload.status].join(" · ") : "");
   drawTimeParts(head, round?.parts ?? []);
   show(head.info, Boolean(payload));
@@ -71,7 +71,7 @@ function milliseconds(seconds) {
 /** What is needed now and then, behind one word. It closes when something in it is chosen, and when the focus leaves it. */
 export function makeMore(parts) {
   const list = h("div", { class: "moreList" }, ...parts);
-  const more = h("details", { class: "moreMenu" }, h("summary", { class: "button plain" }, "More"), list);
+  const more = h("details", { class: "moreMenu" }, h("summary", { class: "button plain" }, "Options"), list);
   const close = () => { more.open = false; };
   list.addEventListener("click", ({ target }) => target.closest("button") && close());
   list.addEventListener("change", close);

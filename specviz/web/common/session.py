@@ -11,8 +11,7 @@ from typing import Any, TypeVar
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-from specviz.records import RECORDED_SEED
-from specviz.settings import Settings, update_names
+from specviz.settings import Settings, build_shared_settings, update_names
 from specviz.web.common import pairs
 from specviz.web.common.links import list_host_settings, list_unknown_keys, read_prompt
 from specviz.web.common.page_state import PageState, Work
@@ -66,7 +65,7 @@ def open_state(name: str, build_state: Callable[[dict[str, str], State | None], 
 def find_base_settings() -> Settings:
     """Settings without an address: those of the run on the page One round, with the session's pair.
 
-    The recorded run has a seed of its own; other pages begin with the one that their records share. A link names its pair, unless that is the default one.
+    The recorded run is the race's, with its seed and draft length; other pages begin with those that their records share. A link names its pair, unless that is the default one.
     """
     run, recording = st.session_state.get("one_round"), cache.load_recording()
     if run is not None:
@@ -74,7 +73,7 @@ def find_base_settings() -> Settings:
     else:
         found = Settings.from_record(recording.settings) if recording else Settings(prompt="Once upon a time")
     if recording is not None and found == Settings.from_record(recording.settings):
-        found = replace(found, seed=RECORDED_SEED)
+        found = build_shared_settings(found)
     return replace(found, pair=pairs.DEFAULT if read_address() else get_pair())
 
 

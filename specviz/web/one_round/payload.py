@@ -13,7 +13,9 @@ from specviz.figures.pages_and_glossary import MARKED_TERMS
 from specviz.glyphs import build_glyphs, decode_whole, find_unfinished, group_characters, is_special, name_token, read_piece
 from specviz.process import BUSY_LOAD
 from specviz.settings import read_uniform, update_names
+from specviz.speed.records.passage import Lane
 from specviz.trace import Decision, Distribution, Round, Trace
+from specviz.web.one_round.opening_run import is_start_of
 from specviz.web.one_round.words import (
     TEXTS,
     build_steps,
@@ -81,6 +83,14 @@ def _count_read_tokens(trace: Trace, index: int, at_once: bool) -> tuple[int, in
     return (1 + drafted, 0) if index else (prompt + drafted, prompt)
 
 
+def find_origin(trace: Trace, mode: str, race: Lane | None) -> str:
+    """Where a run comes from, with {n} for the number of a round. mode: recorded or live; race: the recorded text of the front page."""
+    is_race = (
+        mode == "recorded" and race is not None and trace.settings == race.trace.settings and is_start_of(trace.rounds, race)
+    )
+    return TEXTS["origin"]["race" if is_race else mode]
+
+
 def select_texts(rule: str) -> dict[str, Any]:
     """The page's own texts; no tour under a rule whose acceptance probability is not min(1, p/q)."""
     texts = {key: TEXTS[key] for key in ("headline", "opening", "mask", "chain")}
@@ -130,6 +140,7 @@ def _build_round(trace: Trace, index: int, before: list[bytes], edits: dict) -> 
                 "probs": _find_distribution(m.kind, m.node, round_),
                 "sentence": m.sentence,
                 "label": m.label,
+                "note": m.note,
             }
             for m in told
         ],

@@ -20,7 +20,9 @@ from specviz.trace import Round, Trace
 from specviz.web.common.links import read_link
 from specviz.web.common.page_state import PageState, Work
 from specviz.web.common.pairs import describe_missing_folder, resolve_pair
-from specviz.web.one_round.payload import build_round_payload, read_cursor, write_cursor
+from specviz.web.front.state import load_recorded_race
+from specviz.web.one_round.opening_run import choose_opening_round
+from specviz.web.one_round.payload import build_round_payload, find_origin, read_cursor, write_cursor
 
 AHEAD = 2  # rounds that a new run starts with
 LINK_ROUNDS = 192  # rounds that a link can ask for: any one of a passage on the page Whole text
@@ -102,7 +104,8 @@ class OneRoundState(PageState):
         self.recording = recording
         settings = Settings.from_record(recording.settings) if recording else Settings()
         payload = build_recorded_payload(recording) if recording else NOTHING
-        self.run = ShownRun(settings, recording, payload, "recorded", {"round": 0, "step": 0})
+        opening = choose_opening_round(recording.rounds) if recording else 0
+        self.run = ShownRun(settings, recording, payload, "recorded", {"round": opening, "step": 0})
         self.request: RunRequest | None = None if recording else RunRequest(settings, AHEAD)
         self.problems: list[str] = []
         self.opens_playing = True
@@ -118,6 +121,12 @@ class OneRoundState(PageState):
         if self.request is None:
             return None
         return self.describe_progress() if self.is_busy else "Starting …"
+
+    @property
+    def origin(self) -> str:
+        """Where the run on screen comes from, with {n} for the number of a round; empty before the first run."""
+        trace, race = self.run.trace, load_recorded_race()
+        return "" if trace is None else find_origin(trace, self.run.mode, race and race.speculative)
 
     @property
     def notices(self) -> list[str]:
@@ -175,7 +184,7 @@ class OneRoundState(PageState):
         asks = settings != Settings() or query.get("prompt") == settings.prompt
         if offered:
             self.offered_request = request
-        elif asks and settings != self.run.settings:
+        elif asks and (settings != self.run.settings or self._continues_at(start["round"])):
             self.request = request
         else:
             self.run = self._clamp_cursor(replace(self.run, cursor=cursor or self.run.cursor))
@@ -294,6 +303,10 @@ class OneRoundState(PageState):
         if self.recording is None or replace(settings, uniforms={}) != Settings.from_record(self.recording.settings):
             return ()
         return list_rounds_before(self.recording.rounds, *settings.uniforms)
+
+    def _continues_at(self, round_: int) -> bool:
+        """Whether a round comes after those on screen, of a run that can go on."""
+        return len(self.run.payload["rounds"]) <= round_ < LINK_ROUNDS and self.run.payload["more"]
 
     def _clamp_cursor(self, shown: ShownRun, uniform: tuple[int, str] | None = None) -> ShownRun:
         """At a step that exists, that of the chosen random number where one was chosen; says so where a place is not there."""

@@ -56,6 +56,7 @@ def _show_round(state: OneRoundState) -> None:
         "cursor": state.run.cursor,
         "plays": state.opens_playing,
         "mode": state.run.mode,
+        "origin": state.origin,
         "busy": state.progress_line,
         "notices": state.notices,
     }

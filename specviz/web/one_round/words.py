@@ -31,12 +31,14 @@ class RoundStep:
         node: Index of the draft token it is about; None for the whole round.
         sentence: What happens, for a reader who does not see the picture.
         label: Name on the scrubber of this step and those after it; empty where the label before it still holds.
+        note: A line of its own about other models than the round's; empty for none.
     """
 
     kind: str
     node: int | None
     sentence: str
     label: str = ""
+    note: str = ""
 
 
 def compute_residual_mass(probs: Distribution) -> float:
@@ -92,7 +94,8 @@ class _RoundNarrator:
     def list_steps(self) -> Iterator[RoundStep]:
         for i, decision in enumerate(self.round.proposals):
             yield RoundStep("draft", i, self.describe_draft_token(i, decision), "draft tokens" if i == 0 else "")
-        yield RoundStep("pass", None, self.describe_pass(), "pass")
+        note = describe_large_pass(self.drafted + 1) if self.drafted else ""
+        yield RoundStep("pass", None, self.describe_pass(), "pass", note)
         chosen = list_checked(self.round)
         explained = next((i for i in chosen if _is_product_visible(self.round.proposals[i])), None)  # once a round is enough
         for n, i in enumerate(chosen):
@@ -104,7 +107,8 @@ class _RoundNarrator:
 
     def describe_draft_token(self, i: int, decision: Decision) -> str:
         start = f"The {name_ordinal(i)} draft token" if self.drafted > 1 else "The only draft token"
-        sentence = f"{start} is {self.name_token(decision.token)}: the draft model gives it probability {format_probability(decision.q)}."
+        drawn = ", drawn at random," if decision.u_draft is not None and decision.q < 1.0 else ""
+        sentence = f"{start}{drawn} is {self.name_token(decision.token)}: the draft model gives it probability {format_probability(decision.q)}."
         if decision.u_draft is None:
             return sentence
         if decision.q == 1.0:
@@ -113,14 +117,10 @@ class _RoundNarrator:
                 if i
                 else f"{sentence} It has no choice: at temperature 0 all probability is on the likeliest token."
             )
+        likelier = self.has_likelier_token(i, decision)
         if i == 0:
-            also = (
-                "so it need not be the likeliest token"
-                if self.has_likelier_token(i, decision)
-                else "and is also the likeliest here"
-            )
-            return f"{sentence} It was drawn at random from the draft’s distribution, {also}."
-        return f"{sentence} Others were likelier; the draw decides." if self.has_likelier_token(i, decision) else sentence
+            return f"{sentence} {'A draw need not give the likeliest token.' if likelier else 'It is also the likeliest token here.'}"
+        return f"{sentence} Others were likelier." if likelier else sentence
 
     def has_likelier_token(self, i: int, decision: Decision) -> bool:
         """Whether the draft gives another token more than the one that was drawn."""
@@ -131,7 +131,7 @@ class _RoundNarrator:
         if self.drafted == 0:
             return "Nothing was drafted: the target model reads the text in one pass and chooses the next token alone."
         where, last = ("the draft token", "it") if self.drafted == 1 else (f"all {self.drafted} draft tokens", "them")
-        return f"One target pass gives the target’s probabilities for {where} and for the token after {last}. {describe_pass_cost(self.drafted + 1)}"
+        return f"One target pass gives the target’s probabilities for {where} and for the token after {last}."
 
     def describe_check(self, decision: Decision, reason: bool) -> str:
         """``reason``: whether it explains why p/q is the right probability."""
@@ -166,9 +166,7 @@ class _RoundNarrator:
         if not unchecked or i != find_replaced(self.round):
             return ""
         what, are, was = ("draft token", "is", "it was") if unchecked == 1 else (f"{unchecked} draft tokens", "are", "they were")
-        return (
-            f" The {what} after it {are} not checked: {was} suggested to follow {self.name_token(self.round.proposals[i].token)}."
-        )
+        return f" The {what} after it {are} not checked: {was} drawn to follow {self.name_token(self.round.proposals[i].token)}."
 
     def list_ending_steps(self) -> Iterator[RoundStep]:
         kind, rejected = self.round.ending.kind, find_replaced(self.round)
@@ -244,12 +242,30 @@ class _RoundNarrator:
 
 def describe_pass_cost(tokens: int) -> str:
     """What a pass over several tokens takes on a server's GPU, with its number where it is on record."""
+    cost = _find_pass_cost(tokens)
+    if cost is None:
+        return f"It takes far less time than {tokens} passes."
+    ratio, where = cost
+    return f"It takes only {ratio:.2f} times as long as a pass over one token ({where})."
+
+
+def describe_large_pass(tokens: int) -> str:
+    """The same as a line that stands alone, with its model and machine; empty where it is not on record."""
+    cost = _find_pass_cost(tokens)
+    if cost is None:
+        return ""
+    ratio, where = cost
+    return f"On a large model ({where}), a pass over {tokens} tokens takes {ratio:.2f} times as long as a pass over one token."
+
+
+def _find_pass_cost(tokens: int) -> tuple[float, str] | None:
+    """Time of a pass over several tokens over that of one, and its model and machine; None where it is not on record."""
     model = load_cost_models().get(GPU)
     if model is None:
-        return f"It takes far less time than {tokens} passes."
+        return None
     _, size = model.title.rsplit(" of ", 1)
     machine = model.title.split(",")[0]
-    return f"It takes only {model.compute_pass(tokens) / model.passes[1]:.2f} times as long as a pass over one token ({size}\u00a0model,\u00a0{machine})."
+    return model.compute_pass(tokens) / model.passes[1], f"{size}\u00a0model,\u00a0{machine}"
 
 
 # Around the steps -------------------------------------------------------------------------------------------------------------

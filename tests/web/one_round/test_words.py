@@ -45,10 +45,15 @@ def test_every_motion_has_one_line_that_starts_like_a_sentence_and_ends_with_a_f
 
 
 def test_the_pass_says_how_little_longer_several_tokens_take_than_one():
-    """Numbers of the cost model's file: 5 tokens in 5.631 ms, one in 5.156 ms."""
-    said = next(step.sentence for step in build_trace_steps(traces.build_story()) if step.kind == "pass")
-    assert "for all 4 draft tokens and for the token after them" in said
-    assert said.endswith("It takes only 1.09 times as long as a pass over one token (8B\u00a0model,\u00a0H200).")
+    """Numbers of the cost model's file: 5 tokens in 5.631 ms, one in 5.156 ms. Another model's, so on a line of their own."""
+    step = next(step for step in build_trace_steps(traces.build_story()) if step.kind == "pass")
+    assert step.sentence.endswith("for all 4 draft tokens and for the token after them.")
+    assert (
+        step.note
+        == "On a large model (8B\u00a0model,\u00a0H200), a pass over 5 tokens takes 1.09 times as long as a pass over one token."
+    )
+    assert [one.note for one in build_trace_steps(traces.build_story()) if one.note] == [step.note]
+    assert build_trace_steps(traces.build_undrafted())[0].note == ""
 
 
 def test_the_uniform_sentence_says_the_numbers_that_were_compared_and_the_verdict():
@@ -106,7 +111,7 @@ def test_draft_tokens_after_a_rejection_are_not_checked():
     said = [step.sentence for step in build_trace_steps(traces.build_story()) if "not checked" in step.sentence]
     assert said == [
         "The random number u is 0.71, not below 0.48: “sat” is rejected. "
-        "The draft token after it is not checked: it was suggested to follow “sat”."
+        "The draft token after it is not checked: it was drawn to follow “sat”."
     ]
 
 
