@@ -20,7 +20,7 @@ import { drawHead, drawTransport, fillTransport, makeHead, makeMore, makeTranspo
 import { drawUniform, makeUniform } from "./uniform.js";
 
 const GAP = 12; // px between the rows, --space-more
-const HEADROOM = 198; // the page's bar above; below, the row of folds and the way to the next page
+const HEADROOM = { wide: 222, narrow: 114 }; // the page's bar above, and the row of folds below; on a wide page the way to the next one, too
 const LESS_MOTION = "(prefers-reduced-motion: reduce)";
 
 class RoundView {
@@ -244,7 +244,7 @@ class RoundView {
     this.node.classList.toggle("narrow", this.narrow);
     this.node.classList.toggle("grand", width >= 1400 && window.innerHeight >= 900);
     const others = [...this.node.children].reduce((sum, one) => sum + (one === this.scene || one === this.tour.ring || !one.offsetHeight ? 0 : one.offsetHeight + GAP), 0);
-    const free = this.room ? this.room.height - others : window.innerHeight - others - HEADROOM;
+    const free = this.room ? this.room.height - others : window.innerHeight - others - HEADROOM[this.narrow ? "narrow" : "wide"];
     const height = this.narrow ? Math.max(208, Math.min(this.room ? 520 : 320, free)) : Math.max(this.room ? 208 : 264, Math.min(620, free));
     const { fontSize, fontFamily } = getComputedStyle(this.bars.slots[0].name); // read here alone
     this.size = { width, height, font: `${fontSize} ${fontFamily}` };

@@ -11,8 +11,7 @@ from specviz.evidence.mistakes.comparison import TEXTS
 from specviz.evidence.mistakes.published import REPORTED
 from specviz.evidence.recordings import sample_drawing
 from specviz.evidence.recordings.samples import DecoderSamplesRecord, MistakeSamplesRecord, RecordedSamples, has_same_samples
-from specviz.records import RECORDED_SEED
-from specviz.settings import Settings
+from specviz.settings import Settings, build_shared_settings
 from specviz.web.common.side_by_side.payload import build_histogram, build_result_frames
 from specviz.web.common.side_by_side.state import RECORDED, load_recorded_samples
 from specviz.web.common.side_by_side.words import describe_origin
@@ -25,7 +24,7 @@ from specviz.web.mistakes import work as mistake_work
 from specviz.web.mistakes.state import HIDDEN, MistakeQuestion, MistakeState, find_rejection
 from tests.pages import FreeTicket, draw_first_paint
 
-FIRST = replace(Settings.from_record(cache.load_recording().settings), seed=RECORDED_SEED)
+FIRST = build_shared_settings(Settings.from_record(cache.load_recording().settings))
 
 
 def build_exactness_state(**changes) -> ExactnessState:
