@@ -107,9 +107,12 @@ def test_sessions_side_by_side_draw_and_count_what_each_does_alone(pair):
     assert [(one.first, one.count) for one in calls] == [(0, 40), (40, 80)] and both.n == 120
     ((found,),) = looks
     assert found.n == 100 and [one.name for one in both.report()] == ["one", "two"]
-    for number, session in enumerate(both.sessions):
+    for number, part_session in enumerate(both.sessions):
         whole = join_samples([part[number] for part in parts])
-        assert session.shown.tolist() == first.cells.shown.count_samples(whole).tolist() and session.counted == whole.coverage
+        assert (
+            part_session.shown.tolist() == first.cells.shown.count_samples(whole).tolist()
+            and part_session.counted == whole.coverage
+        )
     assert draw_together(pair, specs, calls[0])[0].tokens.tolist() == parts[0][0].tokens.tolist()
 
 
