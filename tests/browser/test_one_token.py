@@ -86,14 +86,14 @@ def test_dragging_changes_overlap_table_sentence_and_address_at_once(open_token)
 
 
 ENDS = {
-    "p": "p, the target’s",
-    "q": "q, the draft’s again",
-    "residual": "p − q, where p is larger",
+    "p": "p the target’s",
+    "q": "q the draft’s",
+    "residual": "p − q where p > q",
 }
 
 
 def choose(page, end: str) -> None:
-    page.locator(".complete").get_by_role("button", name=ENDS[end]).click()
+    page.locator(".complete").get_by_role("button", name=ENDS[end], exact=True).click()
 
 
 def stacks(page) -> list[tuple[float, float, float]]:
@@ -117,14 +117,13 @@ def test_each_end_of_the_sentence_draws_the_stacks_that_it_leads_to(open_token):
     said = {"p": "“mat” comes out with probability 0.26, but p is 0.40", "q": "“mat” comes out with probability 0.19, but p is 0.40",
             "residual": "for “mat”, 0.15 + 0.25 = 0.40. It always fits: p and q both sum to 1, so the rejected excess, 0.27,"}  # fmt: skip
     told = page.locator(".out .told")
-    expect(page.locator(".complete .stem")).to_contain_text("27 of 100 draft tokens are rejected.")
+    expect(page.locator(".complete .fact")).to_have_text("27 of 100 draft tokens are rejected.")
     gaps = page.locator(".out .slot:not(.off) .gap")
     assert not any(gaps.all_text_contents()), "nobody has answered yet"
-    assert page.locator(".out .slot:not(.off) .wanted").all_text_contents() == ["0.40", "", "", "", ""], (
-        "p stands at a mark that has room for it"
-    )
+    wanted = page.locator(".out .slot:not(.off) .wanted").all_text_contents()
+    assert wanted == ["0.40", "0.30", "0.20", "0.07", "0.03"], "p stands at every mark"
     values = page.locator(".out .slot:not(.off) .value:not(.wanted)").all_text_contents()
-    assert values == ["0.15", "0.30", "0.20", "0.05 of 0.07", "0.03"], "a number over a mark is not taken for p"
+    assert values == ["0.15", "", "", "0.05", ""], "and what was accepted at the bars that are lower"
     choose(page, "q")
     assert gaps.all_text_contents() == ["0.21 missing", "0.12 too much", "0.07 too much", "0.01 missing", "0.03 too much"]
     choose(page, "residual")
@@ -133,7 +132,7 @@ def test_each_end_of_the_sentence_draws_the_stacks_that_it_leads_to(open_token):
         choose(page, end)
         expect(told).to_contain_text("✓ Exact." if end == "residual" else "✗ Not exact.")
         expect(told).to_contain_text(said[end])
-        expect(told).to_have_class("told" if end == "residual" else "told wrong")
+        expect(told).to_have_class("told sentence" if end == "residual" else "told sentence wrong")
         for (low, high, mark), *expected in zip(stacks(page), both, added[end], p, strict=True):
             assert (low, high) == pytest.approx(expected[:2], abs=0.004), end
             assert mark == pytest.approx(expected[2], abs=0.01)
@@ -182,9 +181,7 @@ def test_the_outcome_follows_a_drag_in_each_state(open_token, end):
 @pytest.mark.parametrize("size", ("390", "1366"))
 def test_neither_an_answer_nor_the_first_drag_moves_what_stands_below(open_token, size):
     page = open_token(size=size)
-    below = ".card, .card svg, .ends, section.stage .sentence" + ", .folds" * (
-        size != "390"
-    )  # there the sentence is folds' neighbor, screens below
+    below = ".card, .card svg, .ends, .told" + ", .folds" * (size != "390")  # there nothing but folds stands below the answer
     tops = f"() => [...window.stage.querySelectorAll('{below}')].map((one) => one.getBoundingClientRect().top + window.scrollY)"
     before = page.evaluate(tops)
     for end in ENDS:
@@ -199,11 +196,18 @@ def test_neither_an_answer_nor_the_first_drag_moves_what_stands_below(open_token
     page.keyboard.press("ArrowDown")
 
 
-def test_the_first_screen_holds_three_panels_and_a_sentence_and_the_rest_is_folded(open_token):
+def test_the_first_screen_holds_both_cards_and_the_question_and_the_rest_is_folded(open_token):
     page = open_token()
     expect(page.get_by_label("starting distributions")).to_be_in_viewport(ratio=1.0)
-    expect(page.locator("section.stage .sentence")).to_be_in_viewport(ratio=1.0)
+    expect(page.locator(".out .told")).to_be_in_viewport(ratio=1.0)
+    cards = [one.bounding_box() for one in page.locator(".card").all()]
+    assert len(cards) == 2 and cards[0]["height"] == pytest.approx(cards[1]["height"], abs=1.0)
+    grown = [page.locator(f"{card} svg").last.bounding_box() for card in (".bars", ".out")]
+    assert all(card["y"] + card["height"] - box["y"] - box["height"] < 130 for card, box in zip(cards, grown, strict=True)), (
+        "no hole"
+    )
     assert page.locator("header .headline").inner_text() == PAGES["one_token"].title
+    assert page.locator(".bars > svg").get_attribute("aria-label").startswith("Next token after “The cat sat on the”: ")
     for name in (
         "The sum for every token",
         "Other exact rules",
@@ -217,20 +221,23 @@ def test_the_first_screen_holds_three_panels_and_a_sentence_and_the_rest_is_fold
 
 
 @pytest.mark.parametrize("size", ("390", "1366"))
-def test_the_question_stands_above_its_answers(open_token, size):
+def test_the_question_stands_above_its_answers_and_their_picture_and_below_what_is_rejected(open_token, size):
     page = open_token(size=size)
     stem, ends = page.locator(".complete .stem"), page.locator(".complete .ends")
-    expect(stem).to_contain_text("Which new draw is exact")
-    assert stem.bounding_box()["y"] < ends.bounding_box()["y"]
-    assert "Which" not in page.locator(".out .told").inner_text()
+    expect(stem).to_have_text("From what is each drawn again, so that p comes out?")
+    tops = [one.bounding_box()["y"] for one in (page.locator(".out .fact"), stem, ends, page.locator(".out svg"))]
+    assert tops == sorted(tops)
+    if size == "390":
+        assert page.locator(".proposal").bounding_box()["y"] < tops[0]
     expect(ends).to_be_in_viewport(ratio=1.0)
+    assert len({round(one.bounding_box()["width"]) for one in ends.get_by_role("button").all()}) == 1, "three of one kind"
 
 
 def test_a_phone_has_the_examples_the_rule_of_acceptance_and_bars_for_a_finger(open_token):
     page = open_token(size="390")
     expect(page.get_by_label("starting distributions")).to_be_in_viewport(ratio=1.0)
     expect(page.locator(".bars .status")).to_have_text(
-        "Accepted is the smaller of p and q. Drag any bar; the numbers are invented."
+        "Accepted: q × min(1, p/q), the smaller of p and q. Drag any bar; the numbers are invented."
     )
     expect(page.locator(".bars .status")).to_be_in_viewport(ratio=1.0)
     reaches = [one.bounding_box() for one in page.locator(".bars .slot:not(.off) .reach").all()]

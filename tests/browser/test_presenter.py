@@ -132,12 +132,12 @@ def test_each_question_and_each_explanation_fits_the_projector(open_presenter):
 def test_the_bars_of_one_token_and_the_sentence_under_them_fit_the_projector(open_presenter, width, height):
     page = open_presenter("one_token")
     resize(page, width, height)
-    for end in (None, "p, the target", "q, the draft", "where p is larger"):
+    for end in (None, "p the target", "q the draft", "where p > q"):
         if end:
             page.locator(".complete").get_by_role("button", name=end).click()
         box = page.locator("section.stage .sentence").bounding_box()
         assert box["y"] + box["height"] <= height, end
-        assert page.locator(".bars svg").bounding_box()["height"] > 250 * height / 1080
+        assert page.locator(".bars > svg").bounding_box()["height"] > 250 * height / 1080
         assert page.locator("section.stage .sentence").evaluate("node => node.scrollHeight <= node.clientHeight")
 
 

@@ -19,6 +19,7 @@ export function makeBars(view) {
     h("span", {}, h("i", { class: "swatch p" }), "target p"), h("span", {}, h("i", { class: "swatch q" }), "draft q"),
     h("span", {}, h("i", { class: "swatch accepted" }), "✓ accepted"), h("span", {}, h("i", { class: "swatch bad" }), "✕ rejected"), missing);
   const card = makeCard("bars", "", key, svg);
+  card.node.append(view.proposal.node);
   card.node.prepend(h("div", { class: "top" }, card.title, view.head.from));
   card.sub.replaceWith(view.head.about);
   for (const [i, pair] of slots.entries()) for (const probs of ["p", "q"]) listenToBar(pair[probs], probs, i, view, svg);
@@ -31,7 +32,7 @@ function makePair() {
       fill: s("rect", { class: `bar ${probs}` }),
       over: s("rect", { class: probs === "p" ? "over left" : "over bad" }),
       value: s("text", { class: `value ${probs}` }),
-      grip: s("rect", { class: "grip", rx: 2.5 }),
+      grip: s("rect", { class: "grip", rx: 4 }),
       reach: s("rect", { class: "reach", role: "slider", tabindex: "0", "aria-orientation": "vertical", "aria-valuemin": "0", "aria-valuemax": "1" }),
     };
     return { ...parts, node: s("g", { class: `half ${probs}` }, ...Object.values(parts)) };
@@ -46,14 +47,14 @@ export function drawBars(card, view, width, height) {
   const plot = planPlot(width, height, slots.length, Math.max(chooseTop(view.heights), view.held?.top ?? 0), view.letter, listNames(slots));
   card.plot = plot;
   setSize(card.svg, width, height);
-  card.svg.setAttribute("aria-label", `${texts.bars}: ${slots.map((slot) => `${formatWord(slot)} p ${number(slot.p)}, q ${number(slot.q)}`).join("; ")}`);
+  say(card.title, fill(texts.bars, { text: view.position()?.before ?? texts.prompt }));
+  card.svg.setAttribute("aria-label", `${card.title.textContent}: ${slots.map((slot) => `${formatWord(slot)} p ${number(slot.p)}, q ${number(slot.q)}`).join("; ")}`);
   drawAxis(card.axis, plot);
   const told = view.end === "residual"; // what is missing is colored once it is known to be the answer
   card.missing.classList.toggle("later", !told);
   for (const [i, pair] of card.slots.entries()) {
     drawPair(pair, slots[i], view.sums.rows[i], i, plot, view.touched?.index === i ? view.touched.probs : null, told);
   }
-  say(card.title, fill(texts.bars, { text: view.position()?.before ?? texts.prompt }));
   say(card.foot, describeToken(view));
   card.node.classList.toggle("said", view.touched !== null);
   return plot;
@@ -78,13 +79,14 @@ function drawHalf(half, slot, probs, x, wide, plot, touched) {
   const value = slot[probs];
   const y = plot.base - value * plot.unit;
   placeRect(half.fill, x, wide, 0, value, plot);
-  place(half.grip, { x: x + wide / 2 - Math.min(9, wide / 3), y: y - 2.5, width: Math.min(18, (2 * wide) / 3), height: 5 });
+  const grip = Math.min(22, wide);
+  place(half.grip, { x: x + (wide - grip) / 2, y: y - 4, width: grip, height: 8 });
   const top = Math.min(y - 26, plot.base - 48);
   place(half.reach, { x: probs === "p" ? x + wide + 1 - plot.step / 2 : x, y: top, width: plot.step / 2, height: plot.base - top }); // all of the place of a bar: a finger is wide
   const written = fitNumber(value, plot.step / 2 - 3, plot.letter) || (touched ? number(value) : "");
   const aside = plot.letter * written.length > wide - 8; // it grows away from the other bar of the pair, which may be taller
   half.value.classList.toggle("aside", aside);
-  move(half.value, aside ? (probs === "p" ? x + wide - 4 : x + 4) : x + wide / 2, y - 8);
+  move(half.value, aside ? (probs === "p" ? x + wide - 4 : x + 4) : x + wide / 2, y - 10);
   say(half.value, written);
   const free = slot.glyphs !== null || slot.free;
   half.node.classList.toggle("fixed", !free);

@@ -41,7 +41,7 @@ export function makeFold(name, title, ...inside) {
 }
 
 export const ROW = 14; // px of a row of names
-const TIGHT = 380; // px of a plot; a narrower one has no numbers at its axis, since each bar has its own
+const TIGHT = 380; // px of a plot; a narrower one has no axis above 0, since each bar has its own
 
 /** A level line of this length. Its ends are coordinates: a line that is stretched by a transform is drawn blurred while something moves. */
 export function placeLine(node, x, y, length) {
@@ -82,7 +82,7 @@ export function makeAxis() {
 export function drawAxis({ lines }, plot) {
   for (const [i, { line, text }] of lines.entries()) {
     const value = TICKS[plot.top][i];
-    show(line, value !== undefined);
+    show(line, value !== undefined && (value === 0 || plot.width >= TIGHT));
     show(text, value !== undefined && plot.width >= TIGHT);
     if (value === undefined) continue;
     const y = plot.base - value * plot.unit;

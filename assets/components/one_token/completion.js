@@ -11,28 +11,39 @@ function listEnds(texts) {
   return { p: texts.completeP, residual: texts.completeResidual, q: texts.completeQ };
 }
 
-/** The question, with the rejected ones of a hundred draft tokens. */
-export function formatQuestion({ texts, sums }) {
+/** What is rejected, of a hundred draft tokens. */
+function describeRejected({ texts, sums }) {
   const rejected = settled(1 - sums.beta);
   return rejected === 0 ? texts.completeNone : fill(texts.complete, { rejected: ofHundred(rejected) });
+}
+
+export function formatQuestion(view) {
+  return `${describeRejected(view)} ${view.texts.completeAsk}`;
 }
 
 export function makeComplete(view) {
   const { texts } = view;
   const exact = h("b");
   const told = h("span");
-  const ends = Object.entries(listEnds(texts)).map(([end, words]) => ({ end, node: button(words, words, () => view.endWith(end)) }));
-  const stem = h("p", { class: "stem" });
-  const node = h("section", { class: "complete", "aria-label": "a question" }, stem, h("div", { class: "ends" }, ...ends.map((one) => one.node)));
-  const answer = h("p", { class: "told", role: "status" }, exact, " ", told);
-  return { node, answer, stem, exact, told, ends };
+  const ends = Object.entries(listEnds(texts)).map(([end, words]) => ({ end, node: makeEnd(words, () => view.endWith(end)) }));
+  const fact = h("p", { class: "fact" });
+  const node = h("section", { class: "complete", "aria-label": "a question" }, fact, h("p", { class: "stem" }, texts.completeAsk), h("div", { class: "ends" }, ...ends.map((one) => one.node)));
+  const answer = h("p", { class: "told sentence", role: "status" }, exact, " ", told);
+  return { node, answer, fact, exact, told, ends };
+}
+
+/** A formula, and what it means on a line of its own. */
+function makeEnd([formula, means], choose) {
+  const node = button("", `${formula}, ${means}`, choose);
+  node.append(h("b", {}, formula), " ", h("span", {}, means));
+  return node;
 }
 
 /** What was chosen, on the bars of now; before that, what to do. */
 export function drawComplete(parts, view) {
   for (const { end, node } of parts.ends) node.setAttribute("aria-pressed", String(end === view.end));
   const wrong = view.out.some(({ difference }) => settled(Math.abs(difference)) !== 0);
-  say(parts.stem, formatQuestion(view));
+  say(parts.fact, describeRejected(view));
   say(parts.exact, view.end ? (wrong ? view.texts.completeNot : view.texts.completeExact) : "");
   parts.answer.classList.toggle("wrong", Boolean(view.end) && wrong);
   say(parts.told, describeAnswer(view));

@@ -29,15 +29,14 @@ class TokenView {
     this.notices = h("div", { class: "notices", role: "status" });
     this.head = makeHead(this);
     this.complete = makeComplete(this);
-    this.bars = makeBars(this);
-    this.sentence = h("p", { class: "sentence", "aria-hidden": "true" });
     this.proposal = makeDraftToken(this);
+    this.bars = makeBars(this);
     this.outCard = makeOut(this);
     this.sumsCard = makeSums(this);
     this.rules = makeRules(this);
     this.maths = makeMaths(this);
     this.more = makeMore(this);
-    this.panels = h("div", { class: "panels" }, this.bars.node, this.proposal.node, this.outCard.node);
+    this.panels = h("div", { class: "panels" }, this.bars.node, this.outCard.node);
     this.aloud = h("p", { class: "aloud", "aria-live": "polite", role: "status" });
     const forth = () => this.walk(1), back = () => this.walk(-1);
     this.forgetKeys = listenToKeys({ PageDown: forth, ArrowRight: forth, " ": forth, PageUp: back, ArrowLeft: back }, { ready: () => Boolean(this.room) });
@@ -64,7 +63,7 @@ class TokenView {
     const scenes = this.scenes(), at = scenes.findIndex((one) => one.preset === this.state.preset && one.end === this.end);
     return {
       place: at < 0 || this.state.p || this.state.from ? "Your own bars" : `${at + 1} of ${scenes.length}`,
-      now: this.sentence.textContent,
+      now: this.complete.answer.textContent.trim(),
       ask: this.end ? this.preset().about : formatQuestion(this),
       next: scenes[at + 1] ? this.payload.presets.find(({ id }) => id === scenes[at + 1].preset).title : "",
     };
@@ -186,19 +185,21 @@ class TokenView {
     this.node.classList.toggle("grand", width >= 1400 && window.innerHeight >= 900);
     const grand = this.node.classList.contains("grand");
     this.letter = LETTER * (this.narrow ? 11 : grand ? 14.5 : 13); // as one_token.css and components.css write a number over a bar
-    const usual = width < 640 ? 140 : this.narrow ? 176 : grand ? 320 : 216;
+    const usual = width < 640 ? 140 : this.narrow ? 176 : grand ? 340 : 264;
     this.lane = this.narrow ? width - 32 : (width - 32 - 308) * 0.59;
     this.planAt(usual, width);
-    if (!this.room) return;
-    this.planAt(this.highIn(this.room.height), width);
-    const { bars, proposal } = this, both = bars.node.offsetHeight + proposal.node.offsetHeight;
-    const free = this.narrow ? 0 : this.panels.offsetHeight - both - Number.parseFloat(getComputedStyle(this.panels).rowGap);
-    if (free > 0) this.planAt(this.plan.high, width, free); // beside the question the bars that are dragged have more room
+    if (this.room) this.planAt(this.highIn(this.room.height), width);
+    if (this.narrow) return;
+    this.panels.classList.add("loose");
+    const free = this.outCard.node.offsetHeight - this.bars.node.offsetHeight;
+    this.panels.classList.remove("loose");
+    this.planAt(this.plan.high, width, free); // both cards end at one height, and the shorter one has the larger picture
   }
 
+  /** ``free``: px that the picture of the left card is higher than the other; negative: lower. */
   planAt(high, width, free = 0) {
     const inside = (card) => card.node.clientWidth - (this.narrow ? 24 : 40);
-    this.plan = { high, free, bars: inside(this.bars), proposal: inside(this.proposal), out: inside(this.outCard) };
+    this.plan = { high, left: high + Math.max(0, free), right: high + Math.max(0, -free), bars: inside(this.bars), out: inside(this.outCard) };
     this.draw();
   }
 
@@ -209,16 +210,16 @@ class TokenView {
 
   draw() {
     if (!this.plan) return;
-    const { high, free, bars, proposal, out } = this.plan;
+    const { left, right, bars, out } = this.plan;
     this.slots = this.standing();
     this.sums = computeAccount(this.slots);
     this.out = computeOutcomes(this.sums, this.end);
     this.heights = [...this.slots.flatMap(({ p, q }) => [p, q]), ...["p", "q"].flatMap((end) => computeOutcomes(this.sums, end).map(({ sum }) => sum))]; // of every end: the axis stays when another is chosen
     drawHead(this.head, this);
     drawComplete(this.complete, this);
-    const { top } = drawBars(this.bars, this, bars, high + free);
-    drawDraftToken(this.proposal, this, proposal);
-    drawOut(this.outCard, this, out, high, top);
+    const { top } = drawBars(this.bars, this, bars, left);
+    drawDraftToken(this.proposal, this, bars);
+    drawOut(this.outCard, this, out, right, top);
     drawSums(this.sumsCard, this);
     drawRules(this.rules, this);
     drawMaths(this.maths, this);
@@ -228,7 +229,6 @@ class TokenView {
 
   tell() {
     const sentence = describeHundred(this);
-    say(this.sentence, sentence);
     clearTimeout(this.later);
     this.later = setTimeout(() => say(this.aloud, this.touched ? `${describeToken(this)} ${sentence}` : sentence), AT_ONCE);
   }

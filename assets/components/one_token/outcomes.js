@@ -8,22 +8,19 @@ import { findMost } from "../lib/arithmetic.js";
 import { MOST } from "./bars.js";
 import { ROW, drawAxis, fitNumber, makeAxis, makeCard, listNames, writeName, planPlot, placeLine, placeRect, formatWord } from "./cards.js";
 
-const HIGH = 58; // px of the ruler with its words
+const HIGH = 30; // px of the ruler
 
 export function makeDraftToken(view) {
   const parts = {
     accepted: s("rect", { class: "zone accepted" }),
     bad: s("rect", { class: "zone bad" }),
     edge: s("line", { class: "edge" }),
-    acceptedText: s("text", { class: "zoneName accepted" }),
-    rejectedText: s("text", { class: "zoneName bad" }),
   };
   const svg = s("svg", { class: "scene", role: "img" }, makeHatches("bad"), ...Object.values(parts));
-  const big = h("b", { class: "big" });
-  const card = makeCard("proposal", view.texts.draftToken, svg);
-  card.title.append(" ", big);
-  card.foot.replaceWith(view.sentence);
-  return { ...card, svg, big, ...parts };
+  const [big, lost] = [h("b", { class: "big" }), h("b")];
+  const [accepted, rejected] = [h("span", { class: "accepted" }, big, " accepted"), h("span", { class: "bad" }, lost, " rejected")];
+  const node = h("div", { class: "proposal" }, h("p", { class: "shares" }, accepted, h("span", { class: "among" }, view.texts.draftToken), rejected), svg);
+  return { node, svg, big, lost, ...parts };
 }
 
 export function drawDraftToken(card, view, width) {
@@ -32,22 +29,17 @@ export function drawDraftToken(card, view, width) {
   setSize(card.svg, width, HIGH);
   say(card.big, percent(beta));
   card.svg.setAttribute("aria-label", `accepted ${number(beta)}, rejected ${number(rejected)}`);
-  say(card.acceptedText, `✓ accepted ${number(beta)}`);
-  say(card.rejectedText, `✕ rejected ${number(rejected)}`);
+  say(card.lost, percent(rejected));
   layBars(card, beta, width);
-  show(card.acceptedText, beta > 0.001);
-  show(card.rejectedText, beta < 0.999);
 }
 
 function layBars(card, beta, width) {
   const wide = width - 2;
-  place(card.accepted, { x: 1, y: 4, width: beta * wide, height: 30 });
-  place(card.bad, { x: 1 + beta * wide, y: 4, width: (1 - beta) * wide, height: 30 });
+  place(card.accepted, { x: 1, y: 3, width: beta * wide, height: HIGH - 6 });
+  place(card.bad, { x: 1 + beta * wide, y: 3, width: (1 - beta) * wide, height: HIGH - 6 });
   place(card.edge, { transform: `translate(${1 + beta * wide}px, 0px)` });
   card.edge.setAttribute("x2", 0);
-  card.edge.setAttribute("y2", 38);
-  move(card.acceptedText, 1, 54);
-  move(card.rejectedText, width - 100, 54);
+  card.edge.setAttribute("y2", HIGH);
 }
 
 export function makeOut(view) {
@@ -61,10 +53,13 @@ export function makeOut(view) {
   });
   const svg = s("svg", { class: "scene", role: "img" }, axis.node, ...stacks.map(({ node }) => node));
   const swatch = h("i");
-  const added = h("span", {}, swatch, "◆ replaced");
+  const from = h("span");
+  const added = h("span", {}, swatch, from);
   const key = h("p", { class: "legend" },
-    h("span", {}, h("i", { class: "swatch dash" }), "target p"), h("span", {}, h("i", { class: "swatch accepted" }), "✓ accepted"), added);
-  return { ...makeCard("out", view.texts.out, key, svg, view.complete.node, view.complete.answer), svg, axis, stacks, added, swatch };
+    h("span", {}, h("i", { class: "swatch dash" }), view.texts.outMark), h("span", { class: "wide" }, h("i", { class: "swatch accepted" }), "✓ accepted"), added);
+  const card = makeCard("out", view.texts.out, svg, view.complete.answer);
+  card.node.prepend(view.complete.node, h("div", { class: "top" }, card.title, key));
+  return { ...card, svg, axis, stacks, added, from, swatch };
 }
 
 export function drawOut(card, view, width, height, top) {
@@ -78,7 +73,7 @@ export function drawOut(card, view, width, height, top) {
   card.svg.setAttribute("aria-label", `${texts.out}: ${told.join("; ")}`);
   card.added.classList.toggle("later", !end);
   card.swatch.setAttribute("class", `swatch ${kind}`);
-  say(card.sub, end ? fill(texts.outSub, { end: end === "residual" ? texts.outResidual : end }) : texts.outSubOpen);
+  say(card.from, end ? fill(texts.outNew, { end: end === "residual" ? texts.outResidual : end }) : "");
 }
 
 /** What comes out too rarely or too often; nothing where it is p, or where the picture does not show a difference. */
@@ -100,15 +95,26 @@ function drawStack(stack, slot, row, i, plot, kind, asked) {
   placeRect(stack.added, x, wide, row.accepted, row.sum, plot);
   stack.added.setAttribute("class", `part added ${kind}`);
   for (const line of [stack.halo, stack.mark]) placeLine(line, x - 5, plot.base - slot.p * plot.unit, wide + 10);
+  writeName(stack.name, slot, i, plot);
+  if (asked) return askFor(stack, slot, row, i, plot);
   const open = slot.p - row.sum > room;
-  const gap = asked ? "" : writeGap(row.sum - slot.p, plot);
   say(stack.wanted, open ? fitNumber(slot.p, plot.step - 4, plot.letter) : ""); // one number at a mark, never two on each other
   move(stack.wanted, plot.middle(i), plot.base - slot.p * plot.unit - 8);
   const close = open && (slot.p - row.sum) * plot.unit < 22;
   move(stack.value, plot.middle(i), plot.base - (open ? row.sum : Math.max(row.sum, slot.p)) * plot.unit - (close ? 4 : 8));
   const both = open || row.sum.toFixed(2) >= slot.p.toFixed(2) ? "" : `${row.sum.toFixed(2)} of ${slot.p.toFixed(2)}`; // it stands above the mark, whose value is another
   say(stack.value, both && plot.letter * both.length <= plot.step - 4 ? both : fitNumber(row.sum, plot.step - 4, plot.letter));
-  writeName(stack.name, slot, i, plot);
-  say(stack.gap, gap);
+  say(stack.gap, writeGap(row.sum - slot.p, plot));
   move(stack.gap, plot.middle(i), plot.base + 20 + ROW * plot.rows);
+}
+
+/** Before an answer: p stands at every mark, and what was accepted over its bar or inside it, where it is less. */
+function askFor(stack, slot, row, i, plot) {
+  const high = row.accepted * plot.unit, above = slot.p * plot.unit - high >= 18;
+  say(stack.wanted, fitNumber(slot.p, plot.step - 4, plot.letter));
+  move(stack.wanted, plot.middle(i), plot.base - slot.p * plot.unit - 8);
+  const less = row.accepted.toFixed(2) < slot.p.toFixed(2) && (above || high >= 18);
+  say(stack.value, less ? fitNumber(row.accepted, plot.step - 4, plot.letter) : "");
+  move(stack.value, plot.middle(i), plot.base - high + (above ? -4 : 14));
+  say(stack.gap, "");
 }

@@ -16,7 +16,7 @@ export function describeToken({ sums, slots, texts, touched, end }) {
   const values = { word: formatWord(slots[index]), p: number(row.p), q: number(row.q), replaced: number(row.replaced), sum: formatAddition(row.accepted, row.replaced, row.p) };
   const how = fill(row.q === 0 ? texts.fateNever : row.q > row.p ? texts.fateCut : texts.fateAlways, values);
   const added = end === "residual" && row.left > 0 ? fill(texts.fateAdded, values) : "";
-  return [touched ? "" : describeOverlap({ sums, texts }), how, added].filter(Boolean).join(" ");
+  return [touched || settled(sums.beta) > 0 ? "" : texts.overlapNone, how, added].filter(Boolean).join(" ");
 }
 
 /** Which part of the draft's bars is accepted. */
