@@ -55,13 +55,15 @@ def test_each_question_answered_wrong_and_right_explains_itself(open_questions):
     expect(page.locator(".tally")).to_have_text(f"8 of 8 answered, {right} right at the first try.")
 
 
-def test_the_next_button_is_quiet_until_the_question_is_answered(open_questions):
+def test_the_next_button_is_filled_once_the_question_is_answered_and_stands_where_it_stood(open_questions):
     page = open_questions()
     onward = page.get_by_role("button", name="Next question →")
-    find_look = "node => { const look = getComputedStyle(node); return [look.borderTopColor, look.backgroundColor]; }"
-    assert onward.evaluate(find_look) == ["rgba(0, 0, 0, 0)"] * 2
+    find_ground = "node => getComputedStyle(node).backgroundColor"
+    before, place = onward.evaluate(find_ground), onward.bounding_box()["x"]
     page.keyboard.press("1")
-    assert "rgba(0, 0, 0, 0)" not in onward.evaluate(find_look)
+    page.wait_for_function("(before) => getComputedStyle(stage.querySelector('.further')).backgroundColor !== before", arg=before)
+    onward.click()
+    assert onward.evaluate(find_ground) == before and onward.bounding_box()["x"] == place, "the way back stands behind it"
 
 
 def test_a_wrong_answer_invites_another_try_and_the_right_one_can_be_shown(open_questions):
@@ -141,7 +143,7 @@ def test_paper_has_all_questions_and_marks_only_what_was_answered(open_questions
             expect(card.locator(".option").nth(i)).to_be_visible()
             expect(card.locator(".sign").nth(i)).to_have_text("✕" if (n, i) == (0, 0) else "")
         expect(card.locator(".explained:visible")).to_have_count(1 if n == 0 else 0)
-        expect(card.locator(".before figure:visible")).to_have_count(1 if n and one["picture"] else 0)
+        expect(card.locator(".before figure:visible")).to_have_count(len(one["pictures"]) if n else 0)
     for only_on_screen in (".steps", ".places", ".again:visible", ".more:visible"):
         assert page.locator(only_on_screen).filter(visible=True).count() == 0
     boxes = [page.locator(".card").nth(n).bounding_box() for n in range(8)]
@@ -156,7 +158,7 @@ def test_answers_outlast_a_reload_and_are_forgotten_on_request(open_questions):
     expect(page.locator(".tally")).to_have_text("1 of 8 answered, 1 right at the first try.")
     expect(find_explanation(page).locator(".explanation")).to_have_text(PAYLOAD["questions"][1]["options"][1]["explanation"])
     page.get_by_role("button", name="Start again").click()
-    expect(page.locator(".tally")).to_have_text("")
+    expect(page.locator(".tally")).to_have_text("0 of 8 answered.")
     page.reload()
     expect(find_explanation(page)).to_have_count(0)
 
@@ -169,6 +171,10 @@ def test_arrows_and_a_clicker_turn_pages_and_the_address_follows(open_questions)
     page.wait_for_url("**?question=3")
     page.keyboard.press("PageUp")
     page.wait_for_url("**?question=2")
+    expect(page.locator(".place")).to_have_text([f"{n} {one['topic']}" for n, one in enumerate(PAYLOAD["questions"], start=1)])
+    page.keyboard.press("2")
+    expect(page.locator(".place.now")).to_have_text("✓ Bad draft")
+    page.get_by_role("button", name="Start again").click()
     page.keyboard.press("4")  # there is no fourth answer
     expect(find_explanation(page)).to_have_count(0)
 

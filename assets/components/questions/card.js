@@ -8,11 +8,10 @@ export class Card {
   /** at: its index among ``count``; ending: of addresses of other pages; answer: what a chosen option calls with its index. */
   constructor(question, at, count, ending, answer) {
     this.question = question;
-    const { term, note, ahead, situation, asks, options, picture, page } = question;
+    const { term, ahead, situation, asks, options, pictures, page } = question;
     this.right = options.findIndex((option) => option.right);
     this.options = options.map(({ text }, i) => optionOf(text, i, options.length, () => answer(i)));
-    this.before = h("div", { class: "before" }, makePicture(picture), ...(note ? [h("p", { class: "footnote" }, note)] : []),
-      h("p", { class: "hint" }, "Your answer shows the recorded run here."));
+    this.before = h("div", { class: "before" }, ...pictures.map(makePicture));
     const reveal = () => { answer(this.right); this.options[this.right].focus(); };
     this.explained = options.map((option) => explanationOf(option, page, ending, reveal));
     const left = h("div", { class: "left", "data-n": `Question ${at + 1}` }, ...(ahead ? [h("p", { class: "ahead" }, ahead)] : []), h("h3", { class: "question", id: `question-${at}` }, asks),
@@ -52,7 +51,7 @@ export class Card {
 
 function optionOf(text, i, count, choose) {
   const node = button("", `key ${i + 1}`, choose, "option");
-  node.append(h("span", { class: "aloud" }, `Answer ${i + 1} of ${count}: `), h("span", { class: "n", "aria-hidden": "true" }, String(i + 1)), h("span", { class: "said" }, text),
+  node.append(h("span", { class: "aloud" }, `Answer ${i + 1} of ${count}: `), h("span", { class: "n", "aria-hidden": "true" }, "ABCD"[i]), h("span", { class: "said" }, text),
     h("span", { class: "sign", "aria-hidden": "true" }), h("span", { class: "aloud" }));
   return node;
 }

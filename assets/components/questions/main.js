@@ -30,7 +30,7 @@ class QuestionsView {
     this.tally = h("p", { class: "tally" });
     this.node = h("section", { class: "stage questions", "aria-label": "Eight questions" },
       h("header", {}, h("div", { class: "words" }, this.headline, this.lede)), this.notices, this.places, this.stack, this.heard,
-      h("div", { class: "steps" }, this.back, this.next, this.onward, this.tally, this.anew));
+      h("div", { class: "steps" }, this.next, this.onward, this.back, this.tally, this.anew));
     const forgetKeys = listenToKeys(this.keys(), { ready: () => Boolean(this.questions) });
     const forgetSpace = listenToKeys({ " ": () => this.goTo(this.at + 1) }, { ready: () => Boolean(this.room) }); // a clicker's
     this.forgetKeys = () => { forgetKeys(); forgetSpace(); };
@@ -77,7 +77,7 @@ class QuestionsView {
     const focused = this.node.getRootNode().activeElement;
     this.draw();
     if (focused === this.next && this.isSummary) this.onward.focus(); // the button it stands in for is gone
-    if (focused === this.back && this.back.disabled) this.next.focus();
+    if (focused === this.back && !this.at) this.next.focus();
     say(this.heard, this.isSummary ? this.summary.head.textContent : `Question ${to + 1} of ${this.questions.length}. ${this.question.asks}`);
   }
 
@@ -108,7 +108,7 @@ class QuestionsView {
     });
     const stands = this.questions.map((one) => getStanding(one, this.answers));
     this.drawPlaces(stands);
-    this.back.disabled = this.at === 0;
+    show(this.back, this.at > 0);
     this.summary.draw(this.answers, this.isSummary);
     show(this.next, !this.isSummary);
     show(this.onward, this.isSummary);
@@ -116,13 +116,14 @@ class QuestionsView {
     this.next.classList.toggle("primary", stands[this.at] !== "open"); // first an answer
     this.onward.classList.toggle("primary", this.isSummary);
     const done = stands.filter((one) => one !== "open").length;
-    say(this.tally, done === 0 || this.isSummary ? "" : `${done} of ${stands.length} answered, ${stands.filter((one) => one === "right").length} right at the first try.`);
+    say(this.tally, this.isSummary ? "" : `${done} of ${stands.length} answered${done ? `, ${stands.filter((one) => one === "right").length} right at the first try` : ""}.`);
     show(this.anew, done > 0);
   }
 
   drawPlaces(stands) {
     this.buttons.forEach((node, i) => {
-      node.replaceChildren(String(i + 1), h("span", { class: "topic" }, ` ${this.questions[i].topic}`), SIGNS[stands[i]] && ` ${SIGNS[stands[i]]}`); // a phone has no room for topics
+      node.replaceChildren(h("b", {}, SIGNS[stands[i]] || String(i + 1)), ` ${this.questions[i].topic}`);
+      node.dataset.is = { right: "accepted", wrong: "rejected", later: "accepted", open: "" }[stands[i]];
       node.title = `question ${i + 1}, ${this.questions[i].topic}: ${SAID[stands[i]]}`;
       node.setAttribute("aria-label", node.title);
       node.classList.toggle("now", i === this.at);

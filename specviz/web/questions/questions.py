@@ -71,7 +71,7 @@ class Question:
         page: Where the situation can be seen.
         picture: Shown beside the question before the answer.
         term: A sentence that explains a term of the question; empty where none is needed.
-        note: A sentence below the picture; empty where none is needed.
+        also: A second picture below the first; None where none is needed.
         is_ahead: Whether it is about something that a later page explains.
     """
 
@@ -83,7 +83,7 @@ class Question:
     page: PageLink
     picture: BarPicture
     term: str = ""
-    note: str = ""
+    also: BarPicture | None = None
     is_ahead: bool = False
 
     def __post_init__(self) -> None:
@@ -96,9 +96,10 @@ class Question:
             {"text": one.text, "explanation": one.explanation, "picture": one.picture.build_payload(), "right": one.right}
             for one in self.options
         ]
-        sentences = {"key": self.key, "topic": self.topic, "term": self.term, "note": self.note}
+        sentences = {"key": self.key, "topic": self.topic, "term": self.term}
         sentences |= {"situation": self.situation, "asks": self.asks, "ahead": PHRASES["ahead"] if self.is_ahead else ""}
-        return sentences | {"picture": self.picture.build_payload(), "options": options, "page": asdict(page)}
+        pictures = [one.build_payload() for one in (self.picture, self.also) if one]
+        return sentences | {"pictures": pictures, "options": options, "page": asdict(page)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +155,7 @@ def build_questions_payload(
 def list_questions(recorded: RecordedRuns) -> tuple[Question, ...]:
     """The questions in the order of the page."""
     situations = {
-        "faster": _compare_draft_costs(recorded.methods),
+        "faster": _compare_draft_costs(recorded.methods, recorded.cores),
         "adversary": _compare_adversary(recorded.methods),
         "refused": _compare_replacements(recorded.opening),
         "redraw": _compare_redraws(recorded.opening),
@@ -185,15 +186,15 @@ def _build_question(table: Mapping[str, Any], numbers: Mapping[str, Any], pictur
         PageLink(page["name"], {key: value.format_map(numbers) for key, value in page["query"].items()}, page["words"]),
         pictures[table["shown"]],
         table.get("term", ""),
-        table.get("note", "").format_map(numbers),
+        pictures[table["also"]] if "also" in table else None,
         table.get("is_ahead", False),
     )
 
 
-def _compare_draft_costs(comparison: MethodComparison) -> Situation:
+def _compare_draft_costs(comparison: MethodComparison, cores: CostModel) -> Situation:
     """Tokens per round against the cost of drafting."""
     small, same, plain = (_read_row(comparison, key) for key in ("draft", "oracle", "target"))
-    a, b = "cheap: a small model", "perfect: the target"
+    a, b = "small model", "target"
     roles = {a: "q", b: "p"}  # who drafts
     most, length = comparison.settings.gamma + 1, comparison.settings.max_new_tokens
     is_full = abs(same.per_pass - length / math.ceil(length / most)) < 0.005
@@ -202,17 +203,20 @@ def _compare_draft_costs(comparison: MethodComparison) -> Situation:
         "gamma": comparison.settings.gamma,
         "a_tokens": f"{small.per_pass:.2f}",
         "b_tokens": f"{same.per_pass:.2f}",
-        "cut": PHRASES["last_round_cut"].format(most=most) if is_full and length % most else "",
         "a_ms": _format_ms(small.ms),
         "b_ms": _format_ms(same.ms),
         "plain_ms": _format_ms(plain.ms),
     }
+    step = cores.find_draft().step / cores.passes[1]
+    cut = PHRASES["last_round_cut"].format(most=most) if is_full and length % most else ""
     pictures = {
         "tokens": build_comparison(
             PHRASES["tokens_per_round"],
             {name: (row.per_pass, f"{row.per_pass:.2f}") for name, row in ((a, small), (b, same))},
             roles=roles,
+            details={b: cut},
         ),
+        "steps": build_comparison(PHRASES["draft_pass"], {a: (step, f"{step:.2f}"), b: (1.0, "1")}, roles=roles),
         "rounds": build_comparison(
             f"milliseconds per round ({_describe_conditions(comparison)})",  # tokens of a round times the time per token
             {name: row.ms.convert(row.per_pass, "ms/round") for name, row in ((a, small), (b, same))},
@@ -350,9 +354,7 @@ def _compare_tree(comparison: MethodComparison, cores: CostModel, gpu: CostModel
         "overlap": PHRASES["intervals_overlap"] if tree.ms.low <= chain.ms.high and chain.ms.low <= tree.ms.high else "",
         "tree_size": tokens - 1,
         "pass_tokens": tokens,
-        **dict(zip(("pass_here", "pass_there"), (f"{value:.2f}" for value in passes.values()), strict=True)),
         "here": PHRASES["two_cores"],
-        "there": f"an {gpu.title.replace(', ', ' with a ')}",
         "chain_there": f"{chain_there:.2f}",
         "tree_there": f"{tree_there:.2f}",
         "costs": GPU,
@@ -368,6 +370,11 @@ def _compare_tree(comparison: MethodComparison, cores: CostModel, gpu: CostModel
             f"a target pass over {tokens} tokens, in passes over one",
             {name: (value, f"{value:.2f}") for name, value in passes.items()},
             roles=dict.fromkeys(passes, "p"),
+        ),
+        "tokens": build_comparison(
+            PHRASES["tokens_per_pass"].format(machine=PHRASES["two_cores"]),
+            {name: (row.per_pass, f"{row.per_pass:.2f}") for name, row in (("chain", chain), ("tree", tree))},
+            roles={"chain": "q", "tree": "q"},
         ),
         "samples": _build_samples("with the tree", tree.first),
         "both": build_comparison(f"{title}: measured, and on the H200 computed", here | there, "tree, H200", line),
@@ -397,15 +404,15 @@ def _compare_sample_sizes() -> Situation:
     numbers = {
         "error": f"{ERROR:g}",
         "cells": CELLS,
-        "power": f"{100 * POWER:.0f}",
         "needed": f"{needed:,}",
         **{name: f"{n:,}" for name, n in sizes.items()},
         **{f"{name}_tv": format_probability(tv) for name, tv in detected.items()},
     }
     pictures = {name: build_comparison(title, bars, f"{n:,} samples", line) for name, n in sizes.items()}
-    few = PHRASES["detected_with"].format(n=sizes["few"])
-    known = {few: (detected["few"], format_probability(detected["few"])), PHRASES["error"]: (ERROR, f"{ERROR:g}")}
-    return numbers, pictures | {"known": build_comparison("total variation", known, PHRASES["error"])}
+    known = {PHRASES["samples"].format(n=n): find_detectable_tv(CELLS - 1, n) for n in (sizes["few"], 4 * sizes["few"])}
+    known |= {PHRASES["error"]: ERROR}
+    named = {name: (tv, f"{tv:.2f}") for name, tv in known.items()}
+    return numbers, pictures | {"known": build_comparison(title, named, PHRASES["error"])}
 
 
 def _compare_batches(batches: BatchSpeeds) -> Situation:
