@@ -15,7 +15,7 @@ from specviz.figures.components import link_modules, read_styles
 from specviz.figures.pages_and_glossary import ALL, find_next_page
 from specviz.figures.preview import FRONT, NAME, PICTURE, build_preview_tags, build_tab_title
 from specviz.records import HERE
-from specviz.web.summary.words import SUMMARY, list_commands, list_sentences
+from specviz.web.summary.words import SUMMARY, list_commands, set_variables
 
 FONT = "inter-latin.woff2"
 FONTS = next(
@@ -164,11 +164,11 @@ def _build_ending() -> str:
     """What was learned, what to read, how to cite, how to go on: as on the app's page Summary."""
     parts = "".join(
         f"<section><h3>{escape(part['title'])}</h3>\n{render_text(part['text'])}"
-        + "".join(f"{f'<p>{escape(says)}:</p>' if says else ''}<pre>{escape(code)}</pre>" for says, code in list_commands(part))
+        + "".join(f"{f'<p>{escape(says)}</p>' if says else ''}<pre>{escape(code)}</pre>" for says, code in list_commands(part))
         + "</section>\n"
         for part in SUMMARY["part"]
     )
-    said = "".join(f"<li>{escape(one['short'])} {escape(one['text'])}</li>" for one in list_sentences())
+    said = "".join(f"<li>{set_variables(one['short'])}. {set_variables(one['text'])}</li>" for one in SUMMARY["sentence"])
     return f'<div class="ending">\n<h2>{escape(SUMMARY["title"])}</h2>\n<ul>{said}</ul>\n<div class="parts">\n{parts}</div>\n</div>\n'
 
 

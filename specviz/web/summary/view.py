@@ -8,20 +8,28 @@ from typing import Any
 
 import streamlit as st
 
+from specviz.errors import TraceError
 from specviz.figures.pages_and_glossary import PAGES
 from specviz.web.common import session
 from specviz.web.common.elements import show_notes
 from specviz.web.common.html import escape_markdown
 from specviz.web.common.links import list_host_settings, list_unknown_keys
 from specviz.web.common.page_head import show_head_row, show_page_head
-from specviz.web.summary.words import SUMMARY, list_commands, list_sentences
+from specviz.web.questions.figures import BarPicture
+from specviz.web.summary.pictures import build_picture_html, build_pictures
+from specviz.web.summary.words import SUMMARY, list_commands, set_variables
 
 
 def show_page() -> None:
     """Draw three points, each with the page that shows it; below them what to read, how to cite, and commands for one's own models."""
     pair_left_out, query = session.sync_pair_with_address("summary"), st.query_params.to_dict()
     show_page_head("summary", SUMMARY["lede"])
-    st.html(build_sentences(list_sentences()))
+    try:
+        pictures = build_pictures()
+    except TraceError as error:
+        pictures = {}
+        show_notes([str(error)], "summary-notes-damaged")
+    st.html(build_sentences(SUMMARY["sentence"], pictures))
     left_out = [*pair_left_out, *list_host_settings(query, pair_left_out), *list_unknown_keys(query)]
     show_notes(left_out, "summary-notes-link")
     usage, reading, citation = SUMMARY["part"]
@@ -32,20 +40,25 @@ def show_page() -> None:
     show_head_row("summary")
 
 
-def build_sentences(sentences: Sequence[Mapping[str, str]]) -> str:
-    """Build the list of what was shown: a sentence, and the name of the page that shows it."""
-    rows = "".join(
-        f"<li><p><b>{escape(one['short'])}</b> {escape(one['text'])}</p><a href='{one['page']}' target='_self'>{escape(PAGES[one['page']].title)}</a></li>"
-        for one in sentences
-    )
-    return f"<ol class='in-short'>{rows}</ol>"
+def build_sentences(sentences: Sequence[Mapping[str, Any]], pictures: Mapping[str, BarPicture]) -> str:
+    """Build the list of what was shown: what was found, its picture where there is one, a sentence, and the pages that show it."""
+    return f"<ol class='in-short'>{''.join(_build_sentence(one, pictures.get(one['key'])) for one in sentences)}</ol>"
+
+
+def _build_sentence(one: Mapping[str, Any], picture: BarPicture | None) -> str:
+    links = "".join(f"<a href='{page}' target='_self'>{escape(PAGES[page].title)}</a>" for page in one["pages"])
+    key = "".join(f"<span><i></i>{set_variables(words)}</span>" for words in one.get("formula", ()))
+    drawn = build_picture_html(picture, f"<small>{key}</small>" if key else "") if picture else ""
+    return f"<li><h2>{set_variables(one['short'])}</h2>{drawn}<p>{set_variables(one['text'])}</p><nav>{links}</nav></li>"
 
 
 def show_part(place: Any, part: Mapping[str, Any]) -> None:
     """Show a part: a title, a text, and lines to copy if it has some, each by itself."""
     place.markdown(f"## {part['title']}\n{escape_markdown(part['text'])}")
-    for n, (says, code) in enumerate(list_commands(part)):
-        row = place.container(horizontal=True, vertical_alignment="center", key=f"summary-command-{n}") if says else place
+    commands = list_commands(part)
+    grid = place.container(key="summary-commands") if len(commands) > 1 else place
+    for n, (says, code) in enumerate(commands):
+        row = grid.container(key=f"summary-command-{n}") if says else grid
         if says:
-            row.caption(escape_markdown(says), width=340)
-        row.code(code, language=None, wrap_lines=True)
+            row.markdown(escape_markdown(says))
+        row.code(code, language=None)

@@ -1,40 +1,78 @@
-"""The page Summary: its number is the one that One round shows, and each of its commands is one of the command line."""
+"""The page Summary: its pictures are those of the records, and each of its commands is one of the command line."""
 
 from __future__ import annotations
 
 import shlex
 
+import pytest
+
 from specviz import __version__
 from specviz.__main__ import build_parser
+from specviz.figures.pages_and_glossary import PAGES
 from specviz.records import load_toml
+from specviz.speed.records import headline
 from specviz.speed.records.cost_model import load_cost_models
-from specviz.web.one_round.words import GPU
-from specviz.web.summary.words import DRAFTED, SUMMARY, list_commands, list_sentences
+from specviz.web.one_round.words import GPU, describe_pass_cost
+from specviz.web.summary.pictures import DRAFTED, build_picture_html, build_pictures
+from specviz.web.summary.view import build_sentences
+from specviz.web.summary.words import SUMMARY, list_commands, set_variables
 from tests.web.common.test_frame import open_page
 
+PICTURES = build_pictures()
 
-def test_it_says_what_several_tokens_cost_by_the_record_and_what_becomes_of_the_rest_of_a_draft():
+
+def list_labels(key: str) -> list[str]:
+    return [bar.label for group in PICTURES[key].groups for bar in group.bars]
+
+
+def test_each_point_has_its_picture_and_links_to_pages():
+    assert {one["key"] for one in SUMMARY["sentence"]} == set(PICTURES)
+    found = build_sentences(SUMMARY["sentence"], PICTURES)
+    assert found.count("<figure>") == len(PICTURES) == 3
+    for one in SUMMARY["sentence"]:
+        assert all(f"<a href='{page}' target='_self'>{PAGES[page].title}</a>" in found for page in one["pages"])
+    assert build_sentences(SUMMARY["sentence"], {}).count("<figure>") == 0, "without records the words are left"
+
+
+def test_the_cost_of_a_pass_is_the_one_that_one_round_names():
     model = load_cost_models()[GPU]
-    draft, rule, _ = (one["text"] for one in list_sentences())
-    assert f"{model.compute_pass(DRAFTED + 1) / model.passes[1]:.2f} times" in draft and f"for example {DRAFTED}." in draft
-    assert "up to the first one it rejects, replaces that one, and drops the rest" in rule
+    assert list_labels("draft") == ["5", f"{model.compute_pass(DRAFTED + 1) / model.passes[1]:.2f}"]
+    assert f"{list_labels('draft')[1]} times" in describe_pass_cost(DRAFTED + 1)
+    assert all(words in PICTURES["draft"].title for words in ("8B model", "H200"))
+
+
+def test_accepted_and_replaced_of_each_token_add_up_to_p():
+    ends = [sum(value for _, value in bar.parts) for group in PICTURES["rule"].groups for bar in group.bars]
+    assert sum(ends) == pytest.approx(1.0) and ends == pytest.approx([0.4, 0.3, 0.2, 0.07, 0.03])
+    rule = next(one for one in SUMMARY["sentence"] if one["key"] == "rule")
+    assert "up to the first one it rejects, replaces that one, and drops the rest" in rule["text"]
     kept = "It keeps them up to the first one it rejects, replaces that one, and drops the rest."
     assert load_toml("texts/front")["race"]["lede"].endswith(kept) and load_toml("texts/one_round")["opening"].endswith(kept)
 
 
-def test_every_command_is_copied_by_itself_and_the_parser_takes_it():
+def test_the_speeds_are_that_of_every_page_that_with_many_texts_and_that_of_the_worst_draft():
+    one, many, worst = (bar.parts[0][1] for group in PICTURES["speed"].groups for bar in group.bars)
+    assert one == headline.FACTORS["1"][0] and many < 1.0 and worst < 0.6, "many texts and a bad draft lose"
+    assert headline.MACHINE in PICTURES["speed"].title and "temperature 1" in PICTURES["speed"].title
+    assert PICTURES["speed"].line == (1.0, "no draft")
+    assert build_picture_html(PICTURES["speed"]).count("<u style='left:70.42%'></u>") == 3
+
+
+def test_a_variable_is_set_as_one_and_text_is_escaped():
+    assert set_variables("min(_p_, q) < 1") == "min(<var>p</var>, q) &lt; 1"
+
+
+def test_every_command_is_copied_by_itself_the_parser_takes_it_and_no_line_is_cut_on_a_phone():
     usage, _, citation = SUMMARY["part"]
     (_, install), *commands = list_commands(usage)
-    assert install == "pip install ." and len(commands) == 4
-    for _, line in commands:
-        name, *arguments = shlex.split(line)
+    assert install == 'pip install ".[audit]"' and len(commands) == 4
+    for _, lines in commands:
+        name, *arguments = shlex.split(lines.replace("\\\n", " "))
         assert name == "specviz" and build_parser(arguments[0]).parse_args(arguments[1:])
+    shown = [lines for part in (usage, citation) for _, lines in list_commands(part)]
+    assert max(len(line) for lines in shown for line in lines.splitlines()) <= 40
     app = open_page("summary")
     assert not app.exception
-    assert [one.value for one in app.code] == [line for part in (usage, citation) for _, line in list_commands(part)]
-    assert all(one.proto.wrap_lines for one in app.code), "nothing is cut on a phone"
-    assert (
-        f"version = {{{__version__}}}" in app.code[-1].value
-        and "year = {2026}" in app.code[-1].value
-        and "url = " in app.code[-1].value
-    )
+    assert [one.value for one in app.code] == shown
+    assert f"version = {{{__version__}}}" in shown[-1] and "year = {2026}" in shown[-1]
+    assert "URL" not in " ".join(shown), "nothing is left to be filled in"
