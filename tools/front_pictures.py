@@ -74,6 +74,7 @@ def take_race(page: Page) -> tuple[list[Image.Image], list[int]]:
 def take_overlap(page: Page) -> tuple[list[Image.Image], list[int]]:
     """A bar of the draft is raised, step by step."""
     page.keyboard.press("PageDown")
+    page.get_by_role("button", name="Usual").click()
     handle = page.get_by_role("slider").last
     frames = [take_frame(page, ".scene-overlap .inside")]
     for _ in range(DRAGS):

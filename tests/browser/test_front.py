@@ -57,7 +57,7 @@ def read_heights(page: Page) -> list[float]:
 
 def test_under_reduced_motion_the_scenes_stand_complete_and_each_fits_a_laptop(page, address):
     open_front(page, address)
-    expect(page.locator(".race .side .count")).to_have_text([str(TOKENS)] * 2)
+    expect(page.locator(".race .strip .count")).to_have_text([str(TOKENS)] * 2)
     alone, drafted = (int(text.split()[0]) for text in page.locator(".race .spent").all_text_contents())
     recorded = load_recorded_race()
     assert alone == TOKENS and drafted < TOKENS / 2
@@ -71,11 +71,11 @@ def test_under_reduced_motion_the_scenes_stand_complete_and_each_fits_a_laptop(p
         assert page.locator(f".scene-{name}").get_attribute("aria-labelledby") == f"front-{name}"
     page.keyboard.press("Home")
     page.keyboard.press("ArrowRight")  # from the beginning, a moment at a time
-    expect(page.locator(".race .side .count")).to_have_text(["0", "0"])
+    expect(page.locator(".race .strip .count")).to_have_text(["0", "0"])
     assert page.locator(".speculative [data-is=draft]").count() == 1
     for _ in range(8):
         page.keyboard.press("ArrowRight")
-    assert page.locator(".race .side .count").all_text_contents() != ["0", "0"]
+    assert page.locator(".race .strip .count").all_text_contents() != ["0", "0"]
     page.keyboard.press("ArrowLeft")
     assert page.mistakes == []
 
@@ -102,17 +102,22 @@ def test_entries_of_the_legend_look_as_the_tokens_that_they_explain_and_no_two_a
 def test_whatever_is_dragged_the_result_stays_at_the_marks_and_only_the_share_falls(page, address):
     open_front(page, address)
     go_to(page, "overlap")
+    bad = float(page.locator(".share").text_content().rstrip("%"))
+    expect(page.locator(".overlap.loses .cost")).to_contain_text("slower")
+    page.get_by_role("button", name="Good").click()
+    expect(page.locator(".overlap:not(.loses) .cost")).to_contain_text("faster")
     handle, shares = page.get_by_role("slider").last, []
     for _ in range(4):
         shares.append(float(page.locator(".share").text_content().rstrip("%")))
         for top, mark in read_heights(page):
             assert top == pytest.approx(mark, abs=1.0)
         assert sum(map(float, page.locator(".number.q").all_text_contents())) == pytest.approx(1.0, abs=1e-9)
-        beta, pace = shares[-1] / 100, float(page.locator(".pace").text_content())
-        assert page.locator(".added").text_content() == f"= 1 + {beta:.2f} + {beta:.2f}² + {beta:.2f}³"
+        beta, pace = shares[-1] / 100, float(page.locator(".pace.drafted b").text_content())
         assert pace == pytest.approx(1 + beta + beta**2 + beta**3, abs=0.05 + 1e-9)
+        bars = [page.locator(f".pace.{kind} .length").bounding_box()["width"] for kind in ("alone", "drafted")]
+        assert bars[1] / bars[0] == pytest.approx(pace, abs=0.06), "one token a pass without a draft"
         handle.press("PageUp")
-    assert shares == sorted(shares, reverse=True) and shares[-1] < shares[0] - 20
+    assert shares == sorted(shares, reverse=True) and shares[-1] < shares[0] - 20 and bad < shares[-1]
     box = page.get_by_role("slider").first.bounding_box()
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] - 4)
     page.mouse.down()
@@ -144,12 +149,16 @@ def test_a_term_shows_its_definition_while_it_has_the_focus_or_the_pointer_and_w
 def test_a_game_is_the_days_its_answer_names_the_mistake_and_a_reload_remembers_it(page, address):
     open_front(page, address)
     go_to(page, "game")
-    expect(page.locator(".drawn")).to_have_text("10 samples each")  # a picture before the first click
+    expect(page.locator(".drawn")).to_have_text("10 samples each.")  # a picture before the first click
     title = page.locator(".scene-game h2").bounding_box()["y"]
     page.get_by_role("button", name="Draw 10 more").click()
-    expect(page.locator(".drawn")).to_have_text("20 samples each")
+    expect(page.locator(".drawn")).to_have_text("20 samples each.")
     times = [int(text) for text in page.locator(".times.sideA").all_text_contents()]
     assert sum(times) == 20
+    boxes = [one.bounding_box()["width"] for one in page.locator(".track.sideA .band").all()]
+    page.get_by_role("button", name="Draw 100 more").click()
+    expect(page.locator(".drawn")).to_have_text("120 samples each.")
+    assert page.locator(".track.sideA .band").first.bounding_box()["width"] < boxes[0], "more samples leave less room for chance"
     page.get_by_role("button", name="A is wrong").click()
     told = page.locator(".told")
     expect(told).to_contain_text("Reported in")
@@ -157,12 +166,12 @@ def test_a_game_is_the_days_its_answer_names_the_mistake_and_a_reload_remembers_
     mistake = told.locator(".bug b").text_content()
     assert mistake in [game["name"] for game in build_games_payload()["games"]]
     kept = json.loads(page.evaluate("localStorage.getItem('specviz-daily')"))
-    assert kept["n"] == 20 and kept["right"] == told.locator(".result").text_content().startswith("Right")
+    assert kept["n"] == 120 and kept["right"] == told.locator(".result").text_content().startswith("Right")
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.get_by_role("button", name="Copy the result").click()
     expect(page.get_by_role("button", name="Copied ✓")).to_be_visible()
     shared = page.evaluate("navigator.clipboard.readText()")
-    assert "2026-11-27" in shared and "20 samples" in shared and mistake.rstrip(".") not in shared
+    assert "2026-11-27" in shared and "120 samples" in shared and mistake.rstrip(".") not in shared
     page.get_by_role("button", name="Play the game of 26 November 2026").click()
     expect(page.locator(".date")).to_have_text("Game of 26 November 2026")
     page.get_by_role("button", name="B is wrong").click()
@@ -174,26 +183,35 @@ def test_a_game_is_the_days_its_answer_names_the_mistake_and_a_reload_remembers_
     page.evaluate("localStorage.setItem('specviz-daily', '<img src=x>')")
     page.reload()
     go_to(page, "game")
-    expect(page.get_by_role("button", name=re.compile("^Draw 10"))).to_be_enabled()
+    expect(page.get_by_role("button", name="Draw 10 more")).to_be_enabled()
     assert page.mistakes == [] and page.dialogs == []
 
 
 def test_it_moves_by_itself_and_rests_out_of_view(page, address):
     page.emulate_media(reduced_motion="no-preference")
     page.goto(address)
-    tokens = page.locator(".speculative .count")
+    tokens = page.locator(".strip.speculative .count")
     expect(tokens).not_to_have_text("0")
     assert page.locator(".race.finished").count() == 0
-    lag = page.evaluate(
-        """() => [...document.querySelector('#front').shadowRoot.querySelectorAll('.race .side')].map((side) =>
-        parseInt(side.querySelector('.spent').textContent) - [...side.querySelectorAll('.ticks i')].filter((tick) => getComputedStyle(tick).opacity === '1').length)"""
+    shown = page.evaluate(
+        """() => { const root = document.querySelector('#front').shadowRoot, { race } = JSON.parse(document.getElementById('data').textContent).data;
+        return race.lanes.map((lane, i) => {
+            const strip = root.querySelectorAll('.race .strip')[i], hidden = parseFloat(strip.querySelector('.run').style.clipPath.split(' ')[1]);
+            const gone = (1 - hidden / 100) * Math.max(...race.lanes.map(({ seconds }) => seconds)), ended = lane.rounds.filter(({ end }) => end <= gone + 1e-4);
+            const tokens = ended.flatMap((round) => round.tokens), written = [...root.querySelectorAll('.side')[i].querySelectorAll('.token:not(del):not([data-is=draft])')];
+            return [parseInt(strip.querySelector('.count').textContent), tokens.length, tokens.filter(({ t }) => t.trim()).length, written.filter((token) => getComputedStyle(token).opacity === '1').length]; }); }"""
     )
-    assert lag == [0, 0], "a tick is dark from the moment on at which its pass is counted"
+    for count, ended, words, written in shown:
+        assert count == ended and words == written > 0, "the strip ends where the clock is, and what is counted is written"
+    gained = page.locator(".gained b").text_content()
     page.locator(".scene-doors").scroll_into_view_if_needed()
     page.wait_for_timeout(600)
     before = tokens.text_content()
     page.wait_for_timeout(600)
     assert tokens.text_content() == before
+    assert gained == f"{load_recorded_race().gain.value:.2f}×" == page.locator(".gained b").text_content(), (
+        "one ratio at any moment"
+    )
 
 
 def test_in_the_app_a_prompt_of_ones_own_runs_and_nothing_serious_is_found_and_the_mark_leads_back(page, server):

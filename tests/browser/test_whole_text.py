@@ -107,7 +107,7 @@ def test_a_run_streams_stops_takes_its_place_and_a_token_opens_its_round(page, s
     opened.value.close()
 
 
-def test_the_first_screen_has_field_race_and_answer_and_nothing_moves_when_the_answer_comes(page, server):
+def test_the_first_screen_has_field_answer_race_and_texts_and_the_chart_stands_still_when_the_answer_comes(page, server):
     page.set_viewport_size({"width": 1366, "height": 768})
     open_whole(page, server)
     field, race, answer = page.get_by_label("Text to continue", exact=True), page.locator(".tracks"), page.locator(".answer")
@@ -121,16 +121,16 @@ def test_the_first_screen_has_field_race_and_answer_and_nothing_moves_when_the_a
     )
     for what in seen:
         expect(what).to_be_in_viewport(ratio=1.0)
-    tops = [what.bounding_box()["y"] for what in (field, race, answer)]
-    assert tops == sorted(tops), "the answer comes after its picture"
+    tops = [what.bounding_box()["y"] for what in (field, answer, race)]
+    assert tops == sorted(tops), "the finding is the headline of its picture"
     recorded = load_recorded_passages()["temperature 0.8"]
     passes = [len(getattr(recorded, lane).clock) for lane in (SPECULATIVE, TARGET_ONLY)]
     found, why = answer.locator(".whenBoth .found"), answer.locator(".whenBoth .why").inner_text()
     expect(found).to_have_text(
-        f"{recorded.gain.value:.2f} times as fast {passes[0]} passes instead of {passes[1]}, but drafting takes time."
+        f"{recorded.gain.value:.2f}× as fast {passes[0]} passes instead of {passes[1]}, but drafting takes time."
     )
     gained, cost, speed = (float(value) for value in re.search(r": ([\d.]+) / ([\d.]+) [=≈] ([\d.]+),", why).groups())
-    assert gained / cost == pytest.approx(speed, abs=0.02) and speed == float(found.locator("b").inner_text())
+    assert gained / cost == pytest.approx(speed, abs=0.02) and speed == float(found.locator("b").inner_text().rstrip("×"))
     faces = page.locator(SECOND).evaluate_all(
         "tokens => tokens.map(token => [token.getBoundingClientRect(), token.firstChild.textContent])"
     )
@@ -144,20 +144,21 @@ def test_the_first_screen_has_field_race_and_answer_and_nothing_moves_when_the_a
     for width, height in ((1366, 768), (390, 844)):
         page.set_viewport_size({"width": width, "height": height})
         page.get_by_label("moment of both clocks").fill("1000")
-        boxes = [one.bounding_box() for one in (*page.locator("article.lane").all(), answer)]
+        boxes = [one.bounding_box() for one in (answer, page.locator(".replay"))]
         expect(found).to_be_in_viewport(ratio=1.0)
         page.get_by_label("moment of both clocks").fill("100")
         expect(found).to_be_hidden()
-        until, count = answer.locator(".until .found"), page.locator(f"{SECOND}:not(.later)").count()
-        written = page.locator(SECOND).count()
-        expect(until).to_have_text(
-            re.compile(f"{count} tokens with a draft, \\d+ alone after the same ")
-        )  # what stands so far has the place of the answer
-        page.get_by_label("moment of both clocks").fill("900")
-        ended, so_far = recorded.speculative.clock[-1], page.locator(".lane.target .token:not(.later)").count()
-        expect(until).to_have_text(
-            re.compile(f"{written} tokens with a draft, {so_far} alone after [\\d.]+ s; with a draft it took {ended:.3f} s")
+        until, count = answer.locator(".until"), page.locator(f"{SECOND}:not(.later)").count()
+        alone, written = page.locator(f"{FIRST}:not(.later)").count(), page.locator(SECOND).count()
+        ratio = f"{count / alone:.2f}× as many tokens in the same"
+        expect(until).to_contain_text(ratio)  # what stands so far has the place of the answer
+        expect(until.locator(".why")).to_have_text(
+            re.compile(f"With a draft {count} in \\d+ passes, alone {alone} in {alone}\\.")
         )
+        page.get_by_label("moment of both clocks").fill("900")
+        ended, so_far = recorded.speculative.clock[-1], page.locator(f"{FIRST}:not(.later)").count()
+        expect(until).to_contain_text(f"With a draft: all {written} tokens after {ended:.3f} s")
+        expect(until).to_contain_text(f"Alone {so_far} tokens after")
         page.get_by_label("moment of both clocks").fill("100")
         expect(page.locator(".replay .slow")).to_have_text("20× slower than it ran")
         entries = {
@@ -167,69 +168,53 @@ def test_the_first_screen_has_field_race_and_answer_and_nothing_moves_when_the_a
         assert sum(entries.values()) == count > 0, "the legend counts what stands"
         for kind, n in entries.items():
             expect(page.locator(f".legend .token[data-is={kind}]")).to_be_visible(visible=n > 0)
-        slider, chart = page.locator(".replay input").bounding_box(), page.locator(".tracks .floor").first.bounding_box()
-        assert slider["x"] + 8 == pytest.approx(chart["x"], abs=1.5), "the slider is as long as the chart that it moves"
-        assert slider["x"] + slider["width"] - 8 == pytest.approx(chart["x"] + chart["width"], abs=1.5)
         dropped = page.locator(".tracks .column:not(.later) .slice.dropped").count()
         assert page.locator(".unkept .n").inner_text() == str(dropped) and dropped > 0, "draft tokens that were not kept are seen"
-        assert [one.bounding_box() for one in (*page.locator("article.lane").all(), answer)] == boxes
-        assert page.locator(f"{SECOND}:not(.later)").last.evaluate(
-            "token => { const box = token.closest('.text').getBoundingClientRect(), own = token.getBoundingClientRect(); return own.top >= box.top && own.bottom <= box.bottom; }"
-        ), "the youngest token is in sight"
+        assert [one.bounding_box() for one in (answer, page.locator(".replay"))] == boxes
+        for lane in page.locator("article.lane").all():
+            gap = lane.bounding_box()["height"] - lane.locator(".text").bounding_box()["height"]
+            words = lane.locator(".token:not(.later)").last.bounding_box()
+            assert lane.bounding_box()["y"] + lane.bounding_box()["height"] - words["y"] - words["height"] < gap, (
+                "as tall as its text"
+            )
 
 
-def test_on_a_phone_a_near_view_of_the_race_moves_over_its_slider_and_both_texts_are_in_sight(page, server):
-    page.set_viewport_size({"width": 390, "height": 844})
+def test_the_axis_grows_with_the_time_and_at_rest_every_width_has_the_whole_race(page, server):
+    page.set_viewport_size({"width": 1366, "height": 768})
     open_whole(page, server)
-    slider, chart = page.get_by_label("moment of both clocks"), page.locator(".tracks").bounding_box()
-    for share in ("100", "500", "700", "990"):
-        slider.fill(share)
-        now, box = page.locator(".tracks .now").bounding_box(), slider.bounding_box()
-        thumb = box["x"] + 8 + int(share) / 1000 * (box["width"] - 16)
-        assert now["x"] + now["width"] / 2 == pytest.approx(thumb, abs=1.5), share
-        columns = page.locator(".tracks .column[data-lane=speculative]:not(.later)")
-        assert columns.last.bounding_box()["width"] >= 8.0, "a box of it can be told from the next"
-        if int(share) <= 500:  # the second text is not over yet
-            youngest = columns.last.bounding_box()
-            assert 0 <= thumb - youngest["x"] <= 40, "the youngest round stands at the play head"
-    margins = page.locator(".tracks").bounding_box()
-    assert margins["x"] <= box["x"] and box["x"] + box["width"] <= margins["x"] + margins["width"], "in the margins of the page"
-    slider.fill("1000")
-    assert page.locator(".tracks .column").last.bounding_box()["x"] < margins["x"] + margins["width"]
-    assert page.locator(".tracks .column").last.bounding_box()["width"] >= 3.0, "no sliver"
-    ends = [one.bounding_box() for one in page.locator(".tracks .took").all()]
-    assert all(chart["x"] < one["x"] and one["x"] + one["width"] <= chart["x"] + chart["width"] for one in ends), (
-        "at rest all of it"
-    )
-    for lane in page.locator("article.lane").all():
-        expect(lane).to_be_in_viewport(ratio=1.0)
-    before = page.locator(".lane.speculative").bounding_box()["height"]
-    page.get_by_role("button", name="Show both texts in full").click()
-    assert page.locator(".lane.speculative").bounding_box()["height"] > 2 * before
-    assert page.locator(".lane .text").evaluate_all("texts => texts.every(text => text.scrollHeight <= text.clientHeight)")
+    slider = page.get_by_label("moment of both clocks")
+    for width, least in ((1366, 4.0), (390, 2.5)):
+        resize(page, width)
+        chart = page.locator(".tracks").bounding_box()
+        for share in ("150", "240", "260", "490", "510", "990"):
+            slider.fill(share)
+            now = page.locator(".tracks .now").bounding_box()
+            filled = (now["x"] + now["width"] / 2 - chart["x"]) / chart["width"]
+            assert 0.5 <= filled <= 1.0, (width, share)
+            last = page.locator(".tracks .column[data-lane=target]:not(.later)").last.bounding_box()
+            assert last["x"] + last["width"] <= now["x"] + now["width"] + 1, "a column ends when its round ended"
+        slider.fill("1000")
+        columns = page.locator(".tracks .column[data-lane=speculative]")
+        boxes = [one.bounding_box() for one in columns.all()]
+        assert all(box["width"] >= least and box["x"] >= chart["x"] - 1 for box in boxes)
+        assert all(one["x"] + one["width"] <= other["x"] + 0.5 for one, other in itertools.pairwise(boxes)), "side by side"
+        ends = [one.bounding_box() for one in page.locator(".tracks .took").all()]
+        assert all(chart["x"] < one["x"] and one["x"] + one["width"] <= chart["x"] + chart["width"] + 1 for one in ends)
+        for lane in page.locator("article.lane").all():
+            assert lane.locator(".given").bounding_box()["y"] >= lane.bounding_box()["y"], "a text has its beginning"
 
 
-def test_rows_wait_for_their_words_and_the_replay_ends_once_it_is_out_of_sight(page, server):
-    page.set_viewport_size({"width": 1366, "height": 1600})
-    open_whole(page, server)
-    rows, slider, clock = (
-        page.locator(".divergenceItem"),
-        page.get_by_label("moment of both clocks"),
-        page.locator(".lane.target .clock"),
-    )
-    shown = page.locator(".divergenceItem:not(.later)")
-    slider.fill("50")
-    expect(shown).to_have_count(0)
-    expect(page.locator(".divergenceCard")).to_be_hidden()
-    slider.fill("500")
-    expect(shown).not_to_have_count(0)
-    written = page.locator(f"{FIRST}.divergence:not(.later)").count()
-    assert shown.count() == written < rows.count(), "as many as their words"
+def test_every_word_of_the_list_stands_and_the_replay_ends_once_it_is_out_of_sight(page, server):
     page.set_viewport_size({"width": 1366, "height": 600})
-    rows.last.scroll_into_view_if_needed()
-    page.locator(".js-plotly-plot, [data-testid=stExpander]").last.scroll_into_view_if_needed()
+    open_whole(page, server)
+    rows, slider = page.locator(".divergenceItem"), page.get_by_label("moment of both clocks")
+    slider.fill("50")
+    clock = page.locator(".lane.target .clock")
+    expect(clock).not_to_contain_text("128 tokens")
+    for row in rows.all():
+        expect(row).to_be_visible()
+    page.locator("[data-testid=stExpander]").last.scroll_into_view_if_needed()
     expect(clock).to_contain_text("128 tokens")
-    expect(shown).to_have_count(rows.count())
 
 
 def test_on_a_phone_the_card_opens_under_the_chosen_row(page, server):

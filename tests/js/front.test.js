@@ -3,8 +3,8 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { MOST, SIZES, countCells, formatDay, countDays, chooseGame, readKept, recordAnswer } from "../../assets/components/front/daily.js";
-import { computeWanderingDraft, countPerPass, writePerPass } from "../../assets/components/front/overlap.js";
+import { MOST, countCells, findBands, formatDay, countDays, chooseGame, readKept, recordAnswer } from "../../assets/components/front/daily.js";
+import { computeOpeningDraft, countPerPass } from "../../assets/components/front/overlap.js";
 import { findDraftTime, listMoments, findNextMoment, countEvents } from "../../assets/components/front/playback.js";
 import { computeAccount } from "../../assets/components/lib/arithmetic.js";
 
@@ -46,7 +46,24 @@ test("over four hundred days both sides are wrong about as often, and no game as
   assert.ok(left > 150 && left < 250, `${left} of 400`); // five standard errors
   assert.ok(days.every(({ place, first }) => first >= 0 && first + MOST <= games[place].wrong.length));
   assert.ok(new Set(days.map(({ first }) => first)).size > 100, "a game that comes again has other samples");
-  assert.equal(SIZES.at(-1), MOST);
+});
+
+test("the room for chance holds all cells of an exact decoder at least 99 times in 100, and no end of it is too far out", () => {
+  const probs = [0.5, 0.3, 0.2], n = 12, factorial = (k) => (k < 2 ? 1 : k * factorial(k - 1));
+  const binomial = (k, p) => (factorial(n) / factorial(k) / factorial(n - k)) * p ** k * (1 - p) ** (n - k);
+  const bands = findBands(probs, n).map((band) => band.map((share) => Math.round(share * n)));
+  let inside = 0;
+  for (let a = 0; a <= n; a += 1) for (let b = 0; a + b <= n; b += 1) {
+    const counts = [a, b, n - a - b];
+    if (counts.every((count, i) => count >= bands[i][0] && count <= bands[i][1])) inside += (factorial(n) / counts.map(factorial).reduce((x, y) => x * y)) * probs.reduce((all, p, i) => all * p ** counts[i], 1);
+  }
+  assert.ok(inside >= 0.99 && inside < 1);
+  probs.forEach((p, i) => {
+    const outside = [0, ...Array.from({ length: n }, (_, k) => k + 1)].filter((k) => k >= bands[i][1]).reduce((sum, k) => sum + binomial(k, p), 0);
+    assert.ok(outside > 0.01 / 6, "with its upper end outside, the room would be too small");
+  });
+  const [[low, high]] = findBands([0.6, 0.4], 1000); // (1 - p)^n is no number of 64 bits there
+  assert.ok(low > 0.54 && low < 0.6 && high > 0.6 && high < 0.66);
 });
 
 test("samples are counted by cell", () => {
@@ -67,10 +84,11 @@ test("what a browser kept is believed only if it is such a record", () => {
   }
 });
 
-test("wherever the draft wanders, it is a distribution and what comes out is p", () => {
+test("the opening begins with the first draft, ends with the last, and what comes out of each is p", () => {
   const p = [0.5, 0.3, 0.2], drafts = [[0.4, 0.4, 0.2], [0, 0, 1], [0.9, 0.1, 0]];
+  assert.deepEqual([0, 1, 60].map((at) => computeOpeningDraft(drafts, at)), [drafts[0], drafts[0], drafts[2]]);
   for (let at = 0; at < 12; at += 0.37) {
-    const q = computeWanderingDraft(drafts, at);
+    const q = computeOpeningDraft(drafts, at);
     assert.ok(Math.abs(q.reduce((a, b) => a + b) - 1) < 1e-12 && q.every((x) => x >= 0));
     const { rows, beta } = computeAccount(p.map((x, i) => ({ p: x, q: q[i] })));
     assert.ok(rows.every(({ sum, p: wanted }) => Math.abs(sum - wanted) < 1e-12));
@@ -80,5 +98,4 @@ test("wherever the draft wanders, it is a distribution and what comes out is p",
 
 test("tokens in a pass: a geometric series, from 1 with nothing accepted to 4 with everything", () => {
   assert.deepEqual([0, 0.5, 1].map(countPerPass), [1, 1.875, 4]);
-  assert.equal(writePerPass(0.5), "1 + 0.50 + 0.50² + 0.50³");
 });

@@ -1,7 +1,9 @@
 // Which game is today's, the same for everybody, and what a browser keeps of it. Pure functions of a day and the recorded games.
 
 export const MOST = 1000; // samples of each decoder that a game may take
-export const SIZES = [10, 20, 50, 100, 200, 500, MOST];
+export const FIRST = 10; // samples that a game opens with
+export const STEPS = [10, 100]; // samples of a draw
+export const LEVEL = 0.99; // how often all bars of an exact decoder end in their boxes, at least
 const DAY = 86_400_000; // ms
 
 /** Days since 1 January 1970 in UTC. */
@@ -40,6 +42,26 @@ export function countCells(digits, first, n, cells) {
   const counts = Array(cells).fill(0);
   for (let i = first; i < first + n; i += 1) counts[Number(digits[i])] += 1;
   return counts;
+}
+
+/** The room that chance leaves to n samples of each cell: shares [low, high], in which all cells of an exact decoder lie together LEVEL of the time or more (Bonferroni). */
+export function findBands(probs, n) {
+  const tail = (1 - LEVEL) / 2 / probs.length;
+  return probs.map((p) => {
+    const pmf = listBinomial(n, p);
+    let low = 0, high = n, below = 0, above = 0;
+    while ((below += pmf[low]) < tail) low += 1;
+    while (high > 0 && (above += pmf[high]) <= tail) high -= 1;
+    return [low / n, high / n];
+  });
+}
+
+/** Probabilities of 0 to n successes. */
+function listBinomial(n, p) {
+  if (p <= 0 || p >= 1) return Array.from({ length: n + 1 }, (_, k) => Number(k === (p >= 1 ? n : 0)));
+  const odds = Math.log(p) - Math.log1p(-p), found = [n * Math.log1p(-p)];
+  for (let k = 0; k < n; k += 1) found.push(found[k] + Math.log((n - k) / (k + 1)) + odds);
+  return found.map(Math.exp);
 }
 
 /** What is kept after an answer: a right one the day after the last right one makes the streak longer. */

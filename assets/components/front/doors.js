@@ -1,22 +1,22 @@
 // The end of the front page: where a student, a teacher and an engineer go on.
 
 import { h, say } from "../lib/dom.js";
+import { fill } from "../lib/fill.js";
 import { seconds } from "../lib/numbers.js";
 import { copyText } from "./clipboard.js";
 import { MOST, countCells } from "./daily.js";
 
 const WORDS = 5; // whose bars the picture of a check has
+const ROUNDS = 14; // that the picture of a text has, if there is room
 
 /** ``doors``: addresses by name, those that this edition has; ``race`` and ``games``: what the pictures are made of. First the tour, then its parts. */
 export function makeDoors(texts, { doors, race, games }) {
-  const pictures = [race && drawRound(race.lanes[1].rounds), games && drawSamples(games.games[0]), race && drawTimes(race.lanes, texts.lanes)];
-  const made = texts.list.map(({ title, links }, i) => {
-    const there = links.filter(({ to }) => doors[to]);
-    return h("article", { class: "door" }, h("h3", {}, title), h("div", { class: "sight", "aria-hidden": "true" }, pictures[i] ?? ""), h("p", { class: "shows" }, pictures[i] ? texts.shows[i] : ""),
-      h("nav", { "aria-label": title }, ...there.map(({ to, words: name, says }) => h("a", { href: doors[to] }, h("b", {}, name), h("span", {}, says)))));
-  });
+  const pictures = [race && drawRounds(race.lanes[1].rounds), games && drawSamples(games.games[0]), race && drawTimes(race.lanes, texts.lanes)];
+  const link = ({ to, words: name, says }) => h("a", { href: doors[to] }, h("b", {}, name), h("span", {}, says));
+  const made = texts.list.map(({ title, links }, i) => h("article", { class: "door" }, h("h3", {}, title), h("div", { class: "sight", "aria-hidden": "true" }, pictures[i] ?? ""),
+    h("p", { class: "shows" }, pictures[i] ? fill(texts.shows[i], { gain: race?.gain?.toFixed(2) ?? "–" }) : ""), h("nav", { "aria-label": title }, ...links.filter(({ to }) => doors[to]).map(link))));
   const [first] = texts.list.flatMap(({ links }) => links);
-  const start = h("a", { class: "start", href: doors[first.to] }, `${texts.start} →`);
+  const start = h("p", { class: "way" }, h("a", { class: "start", href: doors[first.to] }, `${texts.start} →`), ...texts.more.filter(({ to }) => doors[to]).map(link));
   return { node: h("div", { class: "doors" }, start, h("div", { class: "three" }, ...made), makeCommand(texts)) };
 }
 
@@ -24,15 +24,18 @@ export function makeDoors(texts, { doors, race, games }) {
 function makeCommand(texts) {
   const copy = h("button", { type: "button", class: "copy" }, texts.copy);
   copy.addEventListener("click", async () => say(copy, (await copyText(texts.command)) ? texts.copied : texts.refused));
-  return h("div", { class: "own-server" }, h("p", {}, texts.server), h("pre", { class: "command" }, h("code", {}, texts.command)), copy);
+  return h("div", { class: "own-server" }, h("p", {}, texts.server), h("pre", { class: "command" }, h("code", {}, ...breakOptions(texts.command))), copy);
 }
 
-/** The first round of words alone with two accepted draft tokens, a rejected one and its replacement; where there is none, the first round. */
-function drawRound(rounds) {
-  const isShort = ({ drafts, tokens }) => tokens.length > 2 && drafts.some(({ is }) => is === "rejected") && [...drafts, ...tokens].every(({ t }) => /^ \p{L}+$/u.test(t));
-  const { drafts, tokens } = rounds.find(isShort) ?? rounds[0];
-  const rejected = drafts.filter(({ is }) => is === "rejected"), shown = [...tokens.slice(0, -1), ...rejected, tokens.at(-1)];
-  return h("p", { class: "round" }, ...shown.flatMap(({ t, is }) => [h("span", { class: "token", "data-is": is }, t.trim()), " "]));
+/** Each option of a command on a line of its own, where there is no room for all of them. */
+function breakOptions(command) {
+  return command.split(/(?= --)/).flatMap((part, i) => (i ? [h("span", { class: "cut", "aria-hidden": "true" }, " \\\n "), part] : [part]));
+}
+
+/** The beginning of a text: what it was given by each round, and what was rejected. */
+function drawRounds(rounds) {
+  const shown = rounds.slice(0, ROUNDS).flatMap(({ drafts, tokens }) => [...tokens.slice(0, -1), ...drafts.filter(({ is }) => is === "rejected"), ...tokens.slice(-1)]);
+  return h("p", { class: "round" }, ...shown.flatMap(({ t, is }) => [t.startsWith(" ") ? " " : "", h("span", { class: "token", "data-is": is }, t.trim())]));
 }
 
 /** Samples of a right decoder as bars, and the exact probabilities as marks. */

@@ -3,7 +3,7 @@
 import { h, say, show } from "../lib/dom.js";
 import { fill } from "../lib/fill.js";
 import { copyText } from "./clipboard.js";
-import { MOST, SIZES, countCells, formatDay, countDays, chooseGame, readKept, recordAnswer } from "./daily.js";
+import { FIRST, MOST, STEPS, countCells, findBands, formatDay, countDays, chooseGame, readKept, recordAnswer } from "./daily.js";
 
 const KEY = "specviz-daily";
 const SIDES = ["A", "B"];
@@ -13,17 +13,21 @@ export class Game {
   constructor(view, texts, recorded, today = countDays(new Date())) {
     Object.assign(this, { view, texts, recorded, today });
     this.kept = readKept(loadKept(), today);
-    this.heads = SIDES.map((name, side) => this.makeHead(name, side, recorded.prompt));
-    this.count = h("p", { class: "drawn" });
-    this.more = h("button", { type: "button", class: "draw" });
-    this.more.addEventListener("click", () => this.draw());
+    this.heads = SIDES.map((name, side) => this.makeHead(name, side));
+    this.count = h("span", { class: "drawn" });
+    this.hint = h("span", {});
+    this.more = STEPS.map((size) => {
+      const more = h("button", { type: "button", class: "draw" }, fill(texts.more, { n: size }));
+      more.addEventListener("click", () => this.draw(size));
+      return more;
+    });
     this.told = h("div", { class: "told" });
     this.date = h("p", { class: "date" });
-    this.exact = h("span", {}); // with the settings of the game
+    this.title = h("h3", { class: "asked" }); // with the settings of the game
     this.chart = h("div", { class: "rows", role: "img" });
-    this.acts = h("div", { class: "acts" }, this.heads[0].name, h("div", { class: "drawing" }, this.more, this.count), this.heads[1].name, h("p", { class: "hint" }, fill(texts.hint, { typical: recorded.typical })));
-    this.node = h("div", { class: "game" }, this.date, h("div", { class: "heads" }, this.heads[0].node, this.heads[1].node),
-      h("p", { class: "key" }, h("span", {}, h("i", { class: "exact" }), this.exact), h("span", {}, h("i", { class: "fill" }), texts.wrote)), this.chart,
+    this.acts = h("div", { class: "acts" }, this.heads[0].name, h("div", { class: "drawing" }, ...this.more), this.heads[1].name, h("p", { class: "hint" }, this.count, " ", this.hint));
+    const key = [["exact", texts.exact], ["band", texts.chance], ["fill", texts.wrote]].map(([kind, words]) => h("span", {}, h("i", { class: kind }), words));
+    this.node = h("div", { class: "game" }, this.date, this.title, h("p", { class: "key" }, ...key), h("div", { class: "heads" }, this.heads[0].node, this.heads[1].node), this.chart,
       h("div", { class: "ending" }, this.acts, this.told), h("details", { class: "about" }, h("summary", {}, texts.about), h("p", { class: "small" }, recorded.note)));
     this.open(today);
   }
@@ -33,46 +37,46 @@ export class Game {
     const { place, wrong, first } = chooseGame(day, this.recorded.games);
     Object.assign(this, { day, wrong, first, game: this.recorded.games[place], answer: null });
     this.digits = SIDES.map((_, side) => (side === wrong ? this.game.wrong : this.game.right));
-    this.n = this.asked = SIZES[0]; // samples that are shown, and asked for: a picture from the start
+    this.n = this.asked = FIRST; // samples that are shown, and asked for: a picture from the start
     this.cells = this.game.labels.length;
     this.rows = this.game.labels.map((label, i) => this.makeRow(label, i));
     this.chart.replaceChildren(...this.rows.map(({ node }) => node));
-    say(this.exact, fill(this.texts.exact, this.game));
+    say(this.title, fill(this.texts.title, { prompt: this.recorded.prompt, settings: this.game.settings }));
+    say(this.hint, fill(this.texts.hint, this.game));
     say(this.date, fill(this.texts.date, { date: nameDay(day) }));
     show(this.date, day !== this.today);
     if (day === this.today && this.kept?.day === day) this.reveal(this.kept.n, this.kept.right);
     this.paint();
   }
 
-  makeHead(name, side, prompt) {
+  makeHead(name, side) {
     const word = h("b", { class: "last" }, "…");
-    const node = h("p", { class: `head side${name}` }, h("span", { class: "who" }, fill(this.texts.decoder, { name })), h("span", { class: "says" }, `${prompt} `, word));
+    const node = h("p", { class: `head side${name}` }, fill(this.texts.decoder, { name }), " ", word);
     const button = h("button", { type: "button", class: "name" }, fill(this.texts.name, { name }));
     button.addEventListener("click", () => this.choose(side));
     return { node, word, name: button };
   }
 
   makeRow(label, i) {
-    const bars = SIDES.map((name) => h("i", { class: "fill" }));
+    const bars = SIDES.map(() => h("i", { class: "fill" })), bands = SIDES.map(() => h("i", { class: "band" }));
     const exact = SIDES.map(() => h("i", { class: "exact" }));
     const numbers = SIDES.map((name) => h("span", { class: `times side${name}` }));
-    const tracks = SIDES.map((name, side) => h("div", { class: `track side${name}` }, bars[side], exact[side]));
+    const tracks = SIDES.map((name, side) => h("div", { class: `track side${name}` }, bands[side], bars[side], exact[side]));
     const node = h("div", { class: "row" }, tracks[0], numbers[0], h("span", { class: "label" }, this.nameToken(label)), numbers[1], tracks[1]);
-    return { node, bars, exact, numbers };
+    return { node, bars, bands, exact, numbers };
   }
 
   nameToken(label) { return label ? this.texts.signs[label] ?? label : this.texts.others; }
 
   update() {}
 
-  /** The next samples of both. */
-  draw() {
-    const next = SIZES.find((size) => size > this.asked);
-    if (next === undefined || this.answer) return;
+  /** So many more samples of both. */
+  draw(size) {
+    if (this.asked >= MOST || this.answer) return;
     this.from = this.n;
-    this.asked = next;
+    this.asked = Math.min(MOST, this.n + size);
     this.since = 0;
-    if (this.view.still) this.settle(next);
+    if (this.view.still) this.settle(this.asked);
     this.paint();
     this.view.run();
   }
@@ -124,7 +128,7 @@ export class Game {
       say(copy, (await copyText(this.shared())) ? texts.copied : texts.refused);
     });
     const older = h("button", { type: "button", class: "older" }, fill(texts.older, { date: nameDay(this.day - 1) }));
-    older.addEventListener("click", () => { this.open(this.day - 1); this.more.focus({ preventScroll: true }); });
+    older.addEventListener("click", () => { this.open(this.day - 1); this.more[0].focus({ preventScroll: true }); });
     this.told.replaceChildren(
       h("p", { class: "result" }, fill(right ? texts.right : texts.wrong, values)),
       h("p", { class: "bug" }, h("b", {}, game.name), " ", game.description, " ", texts.reported, ...links, "."),
@@ -142,9 +146,12 @@ export class Game {
     this.counts = this.digits.map((digits) => countCells(digits, this.first, this.n, this.cells));
     const n = this.n || 1, longest = Math.max(...this.counts.flat()) / n;
     const top = Math.min(1, Math.max(1.35 * Math.max(...this.game.probs), longest)); // few samples may be far above their probability
+    const bands = findBands(this.game.probs, n);
     this.rows.forEach((row, i) => SIDES.forEach((_, side) => {
       const share = this.counts[side][i] / n / top;
       row.exact[side].style.setProperty("--at", this.game.probs[i] / top);
+      row.bands[side].style.setProperty("--low", Math.min(1, Math.max(0, bands[i][0] - 0.5 / n) / top));
+      row.bands[side].style.setProperty("--high", Math.min(1, (bands[i][1] + 0.5 / n) / top)); // half a sample more: a bar that ends on its edge is inside
       row.bars[side].style.transform = this.answer ? "none" : `scaleX(${share.toFixed(4)})`;
       row.bars[side].style.width = this.answer ? `${100 * share}%` : ""; // a hatch keeps its shape
       say(row.numbers[side], this.n ? String(this.counts[side][i]) : "");
@@ -154,10 +161,8 @@ export class Game {
       say(this.heads[side].word, last);
       this.heads[side].name.disabled = !this.n || this.n < this.asked || Boolean(this.answer);
     });
-    const next = SIZES.find((size) => size > this.asked);
     say(this.count, fill(this.texts.drawn, { n: this.n.toLocaleString("en") }));
-    say(this.more, next === undefined ? this.texts.all : fill(this.texts.more, { n: (next ?? MOST) - this.asked }));
-    this.more.disabled = next === undefined || this.n < this.asked;
+    for (const more of this.more) more.disabled = this.n >= MOST || this.n < this.asked;
     show(this.acts, !this.answer);
     show(this.told, Boolean(this.answer));
     this.node.classList.toggle("answered", Boolean(this.answer));

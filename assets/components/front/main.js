@@ -21,7 +21,7 @@ class FrontView {
     this.here = 0;
     this.motion = window.matchMedia("(prefers-reduced-motion: reduce)");
     this.aloud = h("p", { class: "aloud", role: "status" });
-    const scenes = [["race", new Race(this, texts.race)], ["overlap", new Overlap(this, texts.overlap)]];
+    const scenes = [["race", new Race(this, texts.race)], ["overlap", new Overlap(this, { ...texts.overlap, cost: data.cost })]];
     if (data.games) scenes.push(["game", new Game(this, texts.game, data.games)]);
     scenes.push(["doors", makeDoors(texts.doors, data)]);
     this.scenes = scenes.map(([name, scene], i) => this.makeScene(name, scene, texts[name], i, data.meanings));

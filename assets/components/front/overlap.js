@@ -6,30 +6,23 @@ import { fill } from "../lib/fill.js";
 import { number, percent } from "../lib/numbers.js";
 
 const TOP = 0.5; // the largest probability that has room
-const LEG = 2.6; // seconds from one draft to the next, and how long each stands
-const REST = 1.1;
-const IDLE = 10; // seconds without a hand before the draft wanders again
+const LEG = 1.4; // seconds from one draft to the next, and how long each stands
+const REST = 1.8;
 const STEP = 0.01;
+const RIM = 3; // px of the outline of the draft's bars (front.css)
 const GAMMA = 3; // draft tokens a round, as in the race
-const POWERS = ["", "", "²", "³"];
 
 /** Tokens that a round gives on average where each draft token is accepted with this probability: 1 + beta + ... + beta^GAMMA. */
 export function countPerPass(beta) {
   return Array.from({ length: GAMMA + 1 }, (_, i) => beta ** i).reduce((sum, one) => sum + one);
 }
 
-/** The sum behind ``countPerPass`` in words. */
-export function writePerPass(beta) {
-  return Array.from({ length: GAMMA + 1 }, (_, i) => (i ? `${beta.toFixed(2)}${POWERS[i]}` : "1")).join(" + ");
-}
-
-/** The draft at a moment of the wandering: from each of ``drafts`` to the next, round and round. */
-export function computeWanderingDraft(drafts, seconds) {
-  const leg = LEG + REST;
-  const place = Math.floor(seconds / leg) % drafts.length;
-  const x = Math.min(1, (seconds % leg) / LEG);
+/** The draft at a moment of the opening: it rests at the first of ``drafts``, goes to the next, and so on to the last one, where it stays. */
+export function computeOpeningDraft(drafts, seconds) {
+  const leg = LEG + REST, place = Math.min(drafts.length - 1, Math.floor(seconds / leg));
+  const next = drafts[place + 1] ?? drafts[place];
+  const x = Math.max(0, Math.min(1, (seconds - place * leg - REST) / LEG));
   const eased = x * x * (3 - 2 * x);
-  const next = drafts[(place + 1) % drafts.length];
   return roundToGrid(drafts[place].map((q, i) => q + (next[i] - q) * eased));
 }
 
@@ -38,34 +31,39 @@ export class Overlap {
     this.view = view;
     this.texts = texts;
     this.p = roundToGrid(texts.p);
-    this.drafts = texts.drafts.map(roundToGrid);
+    this.drafts = texts.opening.map((name) => roundToGrid(texts.drafts.find((one) => one.name === name).q));
     this.q = this.drafts[0];
-    this.seconds = 0;
-    this.idle = IDLE;
+    this.seconds = 0; // of the opening
     this.slots = texts.words.map((word, i) => this.makeSlot(word, i));
     this.share = h("b", { class: "share" });
-    this.pace = h("b", { class: "pace" });
-    this.added = h("span", { class: "added" });
+    this.rows = [["alone", texts.alone], ["drafted", texts.drafted]].map(([kind, name]) => makeRow(kind, name));
+    this.cost = h("p", { class: "cost" });
     this.equal = h("p", { class: "equal" }, h("span", { class: "tick", "aria-hidden": "true" }, "✓"), " ", texts.equal);
+    this.choices = texts.drafts.map(({ name, words, q }) => {
+      const choice = h("button", { type: "button", class: "choice", "data-name": name }, words);
+      choice.addEventListener("click", () => this.take(roundToGrid(q)));
+      return choice;
+    });
     this.node = h("div", { class: "overlap" },
       h("div", { class: "picture" },
-        h("p", { class: "caption above" }, h("b", {}, texts.prompt), h("span", { class: "swatch p" }), texts.target, h("span", { class: "swatch q" }), texts.draft),
+        h("p", { class: "caption above" }, h("b", {}, texts.prompt), h("span", { class: "swatch p" }), texts.target, h("span", { class: "swatch q" }), texts.draft, h("span", { class: "swatch bad" }), texts.rejected),
         h("div", { class: "words", role: "group", "aria-label": texts.group }, ...this.slots.map(({ node }) => node)),
         h("p", { class: "caption below" }, h("b", {}, texts.out), h("span", { class: "swatch kept" }), texts.kept, h("span", { class: "swatch left" }), texts.left, h("span", { class: "swatch line" }), texts.line),
         h("div", { class: "words", "aria-hidden": "true" }, ...this.slots.map(({ under }) => under))),
-      h("div", { class: "outcome" }, h("p", { class: "sum" }, this.share, h("span", {}, texts.accepted)), h("p", { class: "speed" }, this.pace, " ", texts.pace, this.added), this.equal, h("p", { class: "small" }, texts.note)));
+      h("div", { class: "outcome" }, h("div", { class: "choices", role: "group", "aria-label": texts.choose }, ...this.choices), h("p", { class: "sum" }, this.share, h("span", {}, texts.accepted)),
+        h("div", { class: "paces" }, h("p", { class: "head" }, texts.pace), ...this.rows.map(({ node }) => node)), this.cost, this.equal, h("p", { class: "small" }, texts.note)));
     this.draw();
   }
 
   makeSlot(word, i) {
-    const p = h("i", { class: "bar p" }), q = h("i", { class: "bar q" }), kept = h("i", { class: "bar kept" }), left = h("i", { class: "bar left" }), mark = h("i", { class: "mark" });
+    const p = h("i", { class: "bar p" }), q = h("i", { class: "bar q" }), both = h("i", { class: "bar both" }), kept = h("i", { class: "bar kept" }), left = h("i", { class: "bar left" }), mark = h("i", { class: "mark" });
     const grip = h("i", { class: "grip" });
     const [pText, qText] = ["p", "q"].map((key) => h("b", { class: `number ${key}`, "aria-hidden": "true" }));
     const handle = h("div", { class: "handle", role: "slider", tabindex: "0", "aria-orientation": "vertical", "aria-valuemin": "0", "aria-valuemax": String(TOP), "aria-label": fill(this.texts.handle, { word }) });
-    const up = h("div", { class: "up" }, p, q, pText, qText, grip, handle);
+    const up = h("div", { class: "up" }, p, q, both, pText, qText, grip, handle);
     const node = h("div", { class: "slot" }, up, h("span", { class: "word" }, word));
     const under = h("div", { class: "slot" }, h("div", { class: "down" }, kept, left, mark), h("span", { class: "word" }, word));
-    const slot = { node, under, up, p, q, kept, left, mark, grip, handle, pText, qText, word };
+    const slot = { node, under, up, p, q, both, kept, left, mark, grip, handle, pText, qText, word };
     handle.addEventListener("pointerdown", (event) => {
       handle.setPointerCapture(event.pointerId);
       this.held = true;
@@ -88,38 +86,43 @@ export class Overlap {
   }
 
   put(i, value) {
-    this.idle = 0;
+    this.show(replaceEntry(this.q, i, Math.min(TOP, Math.max(0, value))));
+    this.view.say(1, fill(this.texts.heard, { word: this.texts.words[i], q: number(this.q[i]), share: this.share.textContent, pace: this.pace.toFixed(1) }));
+  }
+
+  /** One of the prepared drafts, over a moment. */
+  take(q) {
+    this.drafts = [this.q, q];
+    this.seconds = this.view.still ? LEG + REST : REST;
+    this.touched = false;
+    if (this.view.still) this.show(q);
     this.view.run();
-    this.q = replaceEntry(this.q, i, Math.min(TOP, Math.max(0, value)));
+  }
+
+  show(q) {
+    this.touched = true; // the opening is over
+    this.q = q;
     this.draw();
-    this.view.say(1, fill(this.texts.heard, { word: this.texts.words[i], q: number(this.q[i]), share: this.share.textContent, pace: this.pace.textContent }));
   }
 
   update() {}
 
   tick(passed) {
-    if (this.view.still) return false;
-    if (!this.held) this.idle += passed;
-    if (this.idle < IDLE) return true;
-    if (this.idle - passed < IDLE && this.touched) { // from where the hand left it
-      this.drafts = [this.q, ...this.drafts.slice(1)];
-      this.seconds = 0;
-    }
-    this.touched = false;
+    if (this.view.still || this.touched) return false;
     this.seconds += passed;
-    this.q = computeWanderingDraft(this.drafts, this.seconds);
+    this.q = computeOpeningDraft(this.drafts, this.seconds);
     this.draw();
-    return true;
+    return this.seconds < (this.drafts.length - 1) * (LEG + REST);
   }
 
   draw() {
-    if (this.idle === 0) this.touched = true;
     this.sums = computeAccount(this.p.map((p, i) => ({ p, q: this.q[i] })));
     const written = shareOut(this.q, 100).map((n) => n / 100); // they sum to 1, as q does
     this.slots.forEach((slot, i) => {
       const { p, q, accepted, replaced } = this.sums.rows[i];
       setHeight(slot.p, p);
-      setHeight(slot.q, Math.min(TOP, q));
+      slot.q.style.height = `${(100 * Math.min(TOP, q)) / TOP}%`;
+      slot.both.style.height = `max(0px, ${(100 * accepted) / TOP}% - ${accepted < q ? 0 : RIM}px)`; // within the outline
       slot.grip.style.transform = slot.qText.style.transform = raise(q);
       slot.pText.style.transform = slot.mark.style.transform = raise(p);
       say(slot.pText, p.toFixed(2));
@@ -131,9 +134,25 @@ export class Overlap {
     });
     const shown = this.sums.rows.reduce((sum, { p }, i) => sum + Math.min(p, written[i]), 0); // of the numbers that stand there
     say(this.share, percent(shown));
-    say(this.pace, countPerPass(shown).toFixed(1));
-    say(this.added, `= ${writePerPass(shown)}`);
+    this.pace = countPerPass(shown);
+    const speed = this.pace / this.texts.cost;
+    for (const [row, tokens] of [[this.rows[0], 1], [this.rows[1], this.pace]]) {
+      row.bar.style.width = `${(100 * tokens) / (GAMMA + 1)}%`;
+      say(row.value, tokens === 1 ? "1" : tokens.toFixed(1));
+    }
+    say(this.cost, fill(speed < 1 ? this.texts.slower : this.texts.faster, { cost: this.texts.cost.toFixed(1), speed: speed.toFixed(2) }));
+    this.node.classList.toggle("loses", speed < 1);
+    for (const choice of this.choices) {
+      const { q } = this.texts.drafts.find(({ name }) => name === choice.dataset.name);
+      choice.setAttribute("aria-pressed", String(q.every((x, i) => Math.abs(x - this.q[i]) < 1e-3)));
+    }
   }
+}
+
+/** A bar of tokens a pass. */
+function makeRow(kind, name) {
+  const bar = h("i", { class: "length" }), value = h("b", {});
+  return { node: h("p", { class: `pace ${kind}` }, h("span", {}, name), h("span", { class: "track" }, bar), value), bar, value };
 }
 
 /** Up to a probability. */

@@ -1,4 +1,4 @@
-// Scene 1: two texts grow from one prompt, on one clock. A tick is a pass of the target.
+// Scene 1: two texts grow from one prompt, on one clock. Each has a strip of time: drafting, and passes of the target.
 
 import { h, say, show } from "../lib/dom.js";
 import { fill } from "../lib/fill.js";
@@ -8,7 +8,6 @@ import { makeTokenLegend } from "../lib/tokens.js";
 import { findNextMoment, countEvents } from "./playback.js";
 
 const RESTS = 7; // seconds at the end before the race runs again by itself, once
-const EARLY = 5; // tokens of each text before they are compared
 const LONGEST = 4000; // characters of a prompt; the server has its own limit
 
 export class Race {
@@ -23,21 +22,25 @@ export class Race {
     this.form = h("form", { class: "ask" }, h("label", { class: "typed" }, h("span", { class: "ghost", "aria-hidden": "true" }, this.mirror, h("i", { class: "caret" }), this.hint), this.input), this.start);
     this.lanes = ["target", "speculative"].map((key) => makeSide(key, texts));
     this.gain = h("p", { class: "gained" });
-    this.lanes[1].foot.append(this.gain);
+    this.axis = h("span", { class: "axis" });
+    this.key = h("p", { class: "key", "aria-hidden": "true" }, h("span", { class: "kinds" }, h("span", { class: "swatch drafting" }), texts.drafting, h("span", { class: "swatch pass" }), texts.passing), this.axis);
     const { node: legend } = makeTokenLegend(["draft", "accepted", "rejected", "residual", "bonus"]);
     this.busy = h("p", { class: "small", role: "status" });
     this.small = h("p", { class: "small origin" });
     this.about = h("details", { class: "about" }, h("summary", {}, texts.about), this.small);
     this.notices = h("p", { class: "refused", role: "alert" });
-    this.node = h("div", { class: "race" }, this.form, this.notices, h("div", { class: "before" }, h("p", { class: "why" }, texts.why), legend),
-      h("div", { class: "sides" }, ...this.lanes.map(({ node }) => node)), this.busy, this.about);
+    this.large = h("p", { class: "large" });
+    this.node = h("div", { class: "race" }, this.form, this.notices,
+      h("div", { class: "finding" }, h("div", { class: "found" }, this.gain, this.large), h("div", { class: "strips" }, ...this.lanes.map(({ strip }) => strip.node), this.key)),
+      h("div", { class: "before" }, h("p", { class: "why" }, texts.why), legend), h("div", { class: "sides" }, ...this.lanes.map(({ node }) => node)), this.busy, this.about);
     this.form.addEventListener("submit", (event) => { event.preventDefault(); this.submit(); });
     this.input.addEventListener("input", () => this.drawButton());
     this.forgetKeys = listenToKeys({ ArrowRight: () => this.step(false), ArrowLeft: () => this.step(true) }, { ready: () => view.here === 0 && Boolean(this.data) });
   }
 
-  /** race: as race_payload.py builds it, null while a run is under way; live: what the server says, null where there is none. */
-  update({ race, live }, ask) {
+  /** race: as race_payload.py builds it, null while a run is under way; live: what the server says, null where there is none; large: the speed with a large model, and where it is explained. */
+  update({ race, live, large, doors }, ask) {
+    if (!this.large.hasChildNodes() && large.says) this.large.append(large.says, ...(doors.speed ? [" ", h("a", { href: doors.speed + large.query }, `${this.texts.fast} →`)] : []));
     this.live = live;
     this.sent = ask;
     say(this.notices, live?.notices?.join(" ") ?? "");
@@ -56,6 +59,8 @@ export class Race {
     if (first || this.input.value.trim() === race.prompt.trim() || document.activeElement === null) this.input.value = race.prompt;
     this.end = Math.max(...race.lanes.map(({ seconds }) => seconds));
     race.lanes.forEach((lane, i) => fillSide(this.lanes[i], lane, this.end));
+    this.key.classList.toggle("undivided", !race.lanes[1].rounds.some(({ drafting }) => drafting));
+    this.gain.replaceChildren(...this.describeGain(race.gain));
     this.again = true;
     this.restart(this.view.still ? this.end : 0);
   }
@@ -111,28 +116,18 @@ export class Race {
     this.data.lanes.forEach((lane, i) => drawSide(this.lanes[i], lane, this.now, this.texts, this.view.still || this.held));
     this.node.classList.toggle("finished", done);
     this.node.classList.toggle("stepped", this.held);
-    const { gain } = this.data, shown = this.compare(done);
-    const compared = gain === null ? this.texts.short : fill(this.texts.slower, { gain: gain.toFixed(2) });
-    const parts = shown === null ? [done ? compared : ""] : [h("b", {}, `${shown.toFixed(done ? 2 : 1)}×`), h("span", {}, done ? this.texts.faster : this.texts.ahead)];
-    const key = `${this.data.id} ${done} ${parts.map((part) => part.textContent ?? part).join("")}`;
-    if (this.gain.dataset.key !== key) {
-      this.gain.dataset.key = key;
-      this.gain.replaceChildren(...parts);
-    }
     if (done && !this.heard) {
       this.heard = true;
       for (const { text } of this.lanes) begin(text);
       const [alone, drafted] = this.data.lanes.map(({ rounds }) => rounds.length);
-      this.view.say(0, fill(this.texts.heard, { alone, drafted, gained: gain === null ? compared : fill(this.texts.gained, { gain: gain.toFixed(2) }) }));
+      this.view.say(0, fill(this.texts.heard, { alone, drafted, gained: this.gain.textContent }));
     }
   }
 
-  /** How many times as fast, at the end; before it, how many times as many tokens stand. null: there is nothing to compare yet, or drafting does not pay. */
-  compare(done) {
-    const { gain, lanes } = this.data;
-    if (done || this.now >= lanes[1].seconds) return gain >= 1 ? gain : null;
-    const [alone, drafted] = lanes.map((lane) => countEvents(lane, this.now).tokens);
-    return Math.min(alone, drafted) < EARLY ? null : drafted / alone;
+  /** How many times as fast the whole text was: one number, whatever the clock shows. */
+  describeGain(gain) {
+    if (gain === null) return [this.texts.short];
+    return gain >= 1 ? [h("b", {}, `${gain.toFixed(2)}×`), " ", h("span", {}, this.texts.faster)] : [fill(this.texts.slower, { gain: gain.toFixed(2) })];
   }
 
   drawButton() {
@@ -150,7 +145,7 @@ export class Race {
     show(this.busy, Boolean(this.live?.busy));
     say(this.small, `${this.data.origin}${this.live ? "" : ` ${this.texts.recorded}`}`);
     const { factor } = this.data;
-    this.lanes.forEach((lane, i) => say(lane.axis, factor > 1 && i === 0 ? fill(this.texts.spaced, { factor }) : this.texts.time));
+    say(this.axis, factor > 1 ? fill(this.texts.spaced, { factor }) : this.texts.time);
     this.lanes.forEach((lane, i) => say(lane.size, this.data.sizes[i]));
   }
 
@@ -158,25 +153,32 @@ export class Race {
 }
 
 function makeSide(key, texts) {
-  const text = h("p", { class: "text" });
-  const ticks = h("div", { class: "ticks", "aria-hidden": "true" });
-  const axis = h("span", { class: "axis" }), size = h("span", { class: "size" });
-  const track = h("div", { class: "track", "aria-hidden": "true" }, ticks, axis);
-  const count = h("b", { class: "count" });
-  const [unit, spent] = [h("span", {}), h("span", { class: "spent" })];
-  const foot = h("div", { class: "foot" }, h("p", { class: "written" }, count, " ", unit, " ", h("span", { class: "spending" }, h("i", { class: "tick" }), spent)));
-  const node = h("article", { class: `side ${key}` }, h("h3", {}, texts[key], " ", size), text, track, foot);
-  return { key, node, text, ticks, axis, size, count, unit, spent, foot };
+  const text = h("p", { class: "text" }), size = h("span", { class: "size" });
+  const node = h("article", { class: `side ${key}` }, h("h3", {}, texts[key], " ", size), text);
+  return { key, node, text, size, strip: makeStrip(key, texts) };
+}
+
+/** The time of one way, and what it has written by now. */
+function makeStrip(key, texts) {
+  const run = h("div", { class: "run" }), count = h("b", { class: "count" }), unit = h("span", {}), spent = h("span", { class: "spent" });
+  const node = h("div", { class: `strip ${key}` }, h("span", { class: "name" }, texts.strips[key]), h("div", { class: "time", "aria-hidden": "true" }, run),
+    h("p", { class: "written" }, count, " ", unit, " ", spent));
+  return { node, run, count, unit, spent };
 }
 
 function fillSide(lane, data, end) {
-  lane.marks = data.rounds.map((round) => {
-    const mark = h("i", {});
-    mark.style.left = `${(100 * round.end) / end}%`;
-    return mark;
-  });
-  lane.ticks.style.setProperty("--bars", Math.ceil((data.rounds.length * end) / (data.seconds || 1))); // of so many in a row each is seen alone
-  lane.ticks.replaceChildren(...lane.marks);
+  const share = (seconds) => `${(100 * seconds) / end}%`;
+  lane.strip.run.replaceChildren(...data.rounds.flatMap(({ begin, end: at, drafting, passing }) => {
+    const drafted = begin + (drafting ?? 0), passed = passing === undefined ? at : drafted + passing;
+    const parts = [["drafting", begin, drafted], ["pass", drafted, passed], ["rest", passed, at]].filter(([, left, right]) => right > left);
+    return parts.map(([kind, left, right]) => {
+      const part = h("i", { class: kind });
+      part.style.left = share(left);
+      part.style.width = share(right - left);
+      return part;
+    });
+  }));
+  lane.end = end;
   lane.data = data;
 }
 
@@ -186,7 +188,6 @@ function clearSide(lane) {
   lane.text.removeAttribute("tabindex");
   lane.passes = 0;
   lane.drafts = [];
-  for (const mark of lane.marks) mark.classList.remove("on");
 }
 
 /** ``plain``: what is struck stays until the next change, since nothing moves. */
@@ -207,11 +208,11 @@ function drawSide(lane, data, now, texts, plain) {
     lane.text.scrollTop = lane.text.scrollHeight;
     lane.text.classList.toggle("over", lane.text.scrollTop > 1);
   }
-  say(lane.count, String(tokens));
-  say(lane.unit, tokens === 1 ? texts.token : texts.tokens);
-  const ended = passes === data.rounds.length;
-  say(lane.spent, fill(passes === 1 ? texts.pass : texts.passes, { n: passes, seconds: seconds(Math.max(0, Math.min(now, data.seconds))) }));
-  lane.node.classList.toggle("ended", ended);
+  const { strip } = lane, gone = Math.max(0, Math.min(now, data.seconds));
+  say(strip.count, String(tokens));
+  say(strip.unit, tokens === 1 ? texts.token : texts.tokens);
+  say(strip.spent, fill(passes === 1 ? texts.pass : texts.passes, { n: passes, seconds: seconds(gone) }));
+  strip.run.style.clipPath = `inset(0 ${(100 - (100 * gone) / lane.end).toFixed(2)}% 0 0)`;
 }
 
 /** A whole text is read from its beginning, where there is no room for all of it. */
@@ -246,6 +247,5 @@ function endRound(lane, round, still) {
     lane.text.append(node);
   }
   lane.drafts = [];
-  lane.marks[lane.passes].classList.add("on");
   lane.passes += 1;
 }

@@ -4,7 +4,7 @@ import { makeBarRow } from "../lib/bars.js";
 import { h, say } from "../lib/dom.js";
 import { glyphLine, glyphSpans } from "../lib/glyphs.js";
 import { number, percent } from "../lib/numbers.js";
-import { DIVERGENCE, REACHED } from "./lane.js";
+import { DIVERGENCE } from "./lane.js";
 import { NARROW } from "./tracks.js";
 
 export class Divergences {
@@ -13,7 +13,7 @@ export class Divergences {
     this.at = 0;
     this.list = h("div", { class: "divergenceList", role: "radiogroup", "aria-label": "Places where the models differ most" });
     this.title = h("h3", {});
-    this.key = h("p", { class: "key" }, h("span", {}, h("i", { class: "swatch p" }), "target p"), h("span", {}, h("i", { class: "swatch q" }), "draft q"), h("span", {}, "▸ in the text"));
+    this.key = h("p", { class: "key" }, h("span", {}, h("i", { class: "swatch p" }), "target p"), h("span", {}, h("i", { class: "swatch q" }), "draft q"), h("span", {}, "▸ in the text"), h("span", { class: "order" }, "likeliest first"));
     this.bars = h("div", { class: "divergenceBars", role: "img" });
     this.sentence = h("p", { class: "sentence", "aria-live": "polite" });
     const head = h("p", { class: "divergenceHead", id: "divergence-head" }, h("span", {}, "where the target wrote"), h("span", {}, "rejection probability"));
@@ -22,16 +22,6 @@ export class Divergences {
     this.node = h("section", { class: "stage divergences" }, h("div", {}, head, this.list), this.card);
     this.onDivergence = ({ detail }) => this.choose(this.payload?.divergences.findIndex(({ place }) => place === detail), true);
     window.addEventListener(DIVERGENCE, this.onDivergence);
-    this.reached = Infinity;
-    this.onReached = ({ detail }) => { this.reached = detail; this.showReached(); };
-    window.addEventListener(REACHED, this.onReached);
-  }
-
-  /** No row quotes a text that a replay has not written yet. */
-  showReached() {
-    const isLater = ({ place }) => place >= this.reached;
-    this.items?.forEach((item, n) => item.classList.toggle("later", isLater(this.payload.divergences[n])));
-    this.card.classList.toggle("later", isLater(this.payload.divergences[this.at]));
   }
 
   update({ data: { payload } }) {
@@ -82,7 +72,6 @@ export class Divergences {
       item.style.order = 2 * n;
     });
     this.card.style.order = 2 * this.at + 1;
-    this.showReached();
     const token = glyphLine(one.glyphs, 20);
     say(this.title, `Token ${one.place + 1}: “${token}”${one.start || one.end ? ` of “${one.start}${token}${one.end}”` : ""}`);
     say(this.sentence, one.sentence);
@@ -95,7 +84,6 @@ export class Divergences {
 
   close() {
     window.removeEventListener(DIVERGENCE, this.onDivergence);
-    window.removeEventListener(REACHED, this.onReached);
   }
 }
 

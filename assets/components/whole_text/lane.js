@@ -4,14 +4,13 @@ import { h, say } from "../lib/dom.js";
 import { glyphSpans } from "../lib/glyphs.js";
 
 export const DIVERGENCE = "specviz-divergence"; // a place that both views of the page are told of
-export const REACHED = "specviz-reached"; // how many tokens of the target's text stand
 
 export function makeLane(key) {
   const title = h("h3", {});
   const clock = h("p", { class: "clock" });
   const text = h("div", { class: "text", tabindex: "0", role: "group", "aria-label": "the text" }); // keys scroll it
   const node = h("article", { class: `lane ${key}` }, h("header", {}, title, clock), text);
-  return { key, node, title, clock, text, made: [], drawn: "", there: 0, passed: 0, feet: [] };
+  return { key, node, title, clock, text, made: [], drawn: "", there: 0 };
 }
 
 /** Tokens that were not there yet; those that stand stay as they are. */
@@ -29,7 +28,8 @@ export function fillLane(lane, data, view) {
     if (one.lead) lane.text.append(" ");
     lane.text.append(item.face);
     if (one.makes) join(lane, item);
-    for (let n = 0; n < one.breaks; n += 1) lane.text.append(h("br"));
+    item.breaks = Array.from({ length: one.breaks }, () => h("br", { class: "later" }));
+    lane.text.append(...item.breaks);
     lane.made.push(item);
   }
   data.tokens.forEach((one, place) => {
@@ -89,30 +89,15 @@ export function tell(place) {
   window.dispatchEvent(new CustomEvent(DIVERGENCE, { detail: place }));
 }
 
-let reached = Infinity;
-
-export function tellReached(count) {
-  if (count === reached) return;
-  reached = count;
-  window.dispatchEvent(new CustomEvent(REACHED, { detail: count }));
-}
-
-/** Where each token ends below the top of the text. Read once, because reading makes the browser lay out the page. */
-export function measureLane(lane) {
-  lane.feet = lane.made.map(({ face }) => face.offsetTop + face.offsetHeight);
-  lane.height = lane.text.clientHeight;
-  lane.line = Number.parseFloat(getComputedStyle(lane.text).lineHeight);
-}
-
 /** What stands at a moment of both clocks; null: everything there is, and ``rests`` once no more comes. Only what differs from the last picture is touched. */
 export function drawLane(lane, now, rests) {
   const { data, made } = lane;
   const passes = now === null ? data.rounds.length : data.rounds.filter((round) => round.at <= now).length;
   const there = now === null ? made.length : made.filter(({ one }) => one.at <= now).length;
-  for (let n = Math.min(there, lane.there); n < Math.max(there, lane.there); n += 1) made[n].face.classList.toggle("later", n >= there);
-  if (now === null && rests) lane.text.scrollTop = 0; // a text is read from its beginning
-  else if (there !== lane.there || there === 0) lane.text.scrollTop = there ? lane.line * Math.max(0, Math.ceil((lane.feet[there - 1] - lane.height) / lane.line)) : 0; // whole lines
+  for (let n = Math.min(there, lane.there); n < Math.max(there, lane.there); n += 1) for (const node of [made[n].face, ...made[n].breaks]) node.classList.toggle("later", n >= there);
+  if (there !== lane.there) lane.text.scrollTop = now === null && rests ? 0 : lane.text.scrollHeight; // where there is no room for all of it: its last lines, and at rest its beginning
   lane.there = there;
+  lane.passes = passes;
   const counted = `${there} token${there === 1 ? "" : "s"} in ${passes} pass${passes === 1 ? "" : "es"}`;
   say(lane.clock, now === null && rests && data.hint && !lane.narrow ? `${counted} · ${data.hint}` : counted);
 }

@@ -6,8 +6,10 @@ import { mounted } from "../lib/mount.js";
 import { seconds } from "../lib/numbers.js";
 import { countTokens, makeTokenLegend } from "../lib/tokens.js";
 import { Divergences } from "./divergences.js";
-import { drawLane, fillLane, makeLane, measureLane, tell, tellReached } from "./lane.js";
-import { NARROW, countDropped, drawNow, drawTracks, makeTracks } from "./tracks.js";
+import { drawLane, fillLane, makeLane, tell } from "./lane.js";
+import { NARROW, chooseZoom, countDropped, drawNow, drawTracks, makeTracks } from "./tracks.js";
+
+const EARLY = 5; // tokens of each text before they are compared
 
 class Lanes {
   constructor() {
@@ -18,17 +20,15 @@ class Lanes {
     this.answer = makeAnswer();
     this.button = button("", "", () => (this.playing ? this.pause() : this.play()), "primary");
     this.dropped = h("b", { class: "n" });
-    this.column = h("span", {});
     this.reads = h("span", { class: "drafted" });
     this.range = h("input", { type: "range", min: "0", max: "1000", step: "1", "aria-label": "moment of both clocks" });
     this.range.addEventListener("input", () => this.stand(Number(this.range.value) / 1000));
     this.slow = h("span", { class: "slow" });
     this.transport = h("div", { class: "replay" }, this.button, this.range, this.slow);
-    this.whole = h("button", { type: "button", class: "quiet openTexts" }); // of a phone
-    this.whole.addEventListener("click", () => this.open(!this.isOpen));
-    this.tracks.node.prepend(h("div", { class: "reads" }, h("p", {}, this.column, "; box: one token."), this.legend.node, h("p", { class: "unkept" }, h("i", {}), this.reads, "not kept ", this.dropped)));
+    this.tracks.node.prepend(h("div", { class: "reads" }, h("p", {}, "Column: one round; box: one token."), this.legend.node, h("p", { class: "unkept" }, h("i", {}), this.reads, "not kept ", this.dropped),
+      h("p", { class: "parts" }, h("i", { class: "drafting" }), "drafting ", h("i", { class: "pass" }), "target pass")));
     this.node = h("section", { class: "stage whole", "aria-label": "One text, decoded both ways" },
-      this.tracks.node, this.transport, this.answer.node, h("div", { class: "pair" }, ...this.lanes.map(({ node }) => node)), this.whole);
+      this.answer.node, this.tracks.node, this.transport, h("div", { class: "pair" }, ...this.lanes.map(({ node }) => node)));
     const forth = () => this.step(1), back = () => this.step(-1), turn = () => (this.playing ? this.pause() : this.play());
     this.forgetKeys = listenToKeys({ PageDown: forth, ArrowRight: forth, PageUp: back, ArrowLeft: back, " ": turn },
       { ready: () => Boolean(this.room && this.payload?.done) });
@@ -47,6 +47,7 @@ class Lanes {
     this.legend = legend;
     show(this.transport, payload.done && payload.end > 0 && !busy); // the progress of a run stands in its place
     say(this.reads, `drafted (${payload.drafted} a round), `);
+    this.node.classList.toggle("undivided", !payload.lanes[1].rounds.some(({ drafting }) => drafting));
     fillAnswer(this.answer, payload);
     this.resize();
     if (opens) this.play();
@@ -127,38 +128,28 @@ class Lanes {
     if (!width || !this.payload) return;
     this.node.classList.toggle("narrow", width < NARROW);
     for (const lane of this.lanes) lane.narrow = width < NARROW;
-    say(this.column, width < NARROW ? "Column: drafting, pass" : "Column: one target pass"); // the axis of a wide picture says it
     this.tracks.width = this.tracks.node.clientWidth;
     drawTracks(this.tracks, this.payload);
-    for (const lane of this.lanes) measureLane(lane);
     this.draw();
-  }
-
-  /** On a phone the texts show their last lines, so that race and texts are in sight together, until somebody wants them in full. */
-  open(isOpen) {
-    this.isOpen = isOpen;
-    this.node.classList.toggle("open", isOpen);
-    this.resize();
   }
 
   draw() {
     const { now, payload } = this;
     for (const lane of this.lanes) drawLane(lane, now, payload.done);
-    if (this.tracks.close !== (now !== null)) {
-      this.tracks.close = now !== null;
+    const zoom = chooseZoom(payload.done ? now : null, payload.end);
+    if (this.tracks.zoom !== zoom) {
+      this.tracks.zoom = zoom;
       drawTracks(this.tracks, payload);
     }
     drawNow(this.tracks, now);
-    tellReached(now === null ? Infinity : this.lanes[0].there);
     say(this.dropped, String(countDropped(payload.lanes[1].rounds.filter(({ at }) => now === null || at <= now + 1e-9))));
     this.node.classList.toggle("running", now !== null || !payload.done);
-    say(this.whole, this.isOpen ? "Show fewer lines" : "Show both texts in full");
     const [alone, drafted] = this.lanes;
     const kinds = drafted.made.slice(0, drafted.there).map(({ one }) => one.is);
     countTokens(this.legend, Object.fromEntries(this.legend.entries.map(({ is }) => [is, kinds.filter((kind) => kind === is).length])));
     this.answer.node.classList.toggle("later", now !== null || !payload.answer.factor);
     const until = describeUntil(alone, drafted, payload.done ? (now ?? payload.end) : null);
-    for (const key of ["drafted", "alone", "when"]) say(this.answer[key], until[key]);
+    for (const key of ["ratio", "so", "counts"]) say(this.answer[key], until[key]);
     say(this.slow, payload.pace > 1 ? `${payload.pace}× slower than it ran` : "as fast as it ran");
     say(this.button, this.playing ? "❚❚ Pause" : now === null ? "▶ Replay" : "▶ Continue");
     this.range.value = String(now === null ? 1000 : Math.round((1000 * now) / payload.end));
@@ -188,22 +179,27 @@ class Lanes {
 
 /** How much faster it was, in large type, and why. Until both texts stand, what stands so far has this place. */
 function makeAnswer() {
-  const [factor, unit, passes, drafted, alone, when] = [h("b", {}), h("span", {}), h("small", {}), h("b", {}), h("span", {}), h("small", {})];
+  const [factor, unit, passes, ratio, so, counts] = [h("b", {}), h("span", {}), h("small", {}), h("b", {}), h("span", {}), h("p", { class: "why" })];
   const [equation, elsewhere, more] = [h("span", { class: "wide" }), h("span", { class: "wide" }), h("a", { target: "_blank", rel: "noopener" }, "Why speeds differ")];
-  const until = h("div", { class: "until" }, h("p", { class: "found" }, drafted, " ", alone, " ", when));
+  const until = h("div", { class: "until" }, h("p", { class: "found" }, ratio, " ", so), counts);
   const done = h("div", { class: "whenBoth" }, h("p", { class: "found" }, factor, " ", unit, " ", passes), h("p", { class: "why" }, equation, " ", elsewhere, " ", more));
-  return { node: h("div", { class: "answer" }, until, done), factor, unit, passes, drafted, alone, when, equation, elsewhere, more };
+  return { node: h("div", { class: "answer" }, until, done), factor, unit, passes, ratio, so, counts, equation, elsewhere, more };
 }
 
 /** The tokens of both texts at a moment of their clocks, null while they are written. A text that has ended says when, since the other one goes on. */
 function describeUntil(alone, drafted, now) {
   const [first, second] = [alone, drafted].map(({ data }) => (now !== null && now >= data.seconds ? seconds(data.seconds) : ""));
-  const when = now === null ? "so far" : first ? `after ${seconds(now)}; alone it took ${first}` : second ? `after ${seconds(now)}; with a draft it took ${second}` : `after the same ${seconds(now)}${alone.there ? `, ${(drafted.there / alone.there).toFixed(2)} times as many` : ""}`;
-  return { drafted: String(drafted.there), alone: `${drafted.there === 1 ? "token" : "tokens"} with a draft, ${alone.there} alone`, when };
+  const counts = `With a draft ${drafted.there} in ${drafted.passes} passes, alone ${alone.there} in ${alone.passes}.`;
+  if (now === null) return { ratio: "", so: "Both texts are being written", counts };
+  if (second) return { ratio: "", so: `With a draft: all ${drafted.there} tokens after ${second}`, counts: `Alone ${alone.there} tokens after ${seconds(now)}.` };
+  if (first) return { ratio: "", so: `Alone: all ${alone.there} tokens after ${first}`, counts: `With a draft ${drafted.there} tokens after ${seconds(now)}.` };
+  if (Math.min(alone.there, drafted.there) < EARLY) return { ratio: "", so: "Two texts begin", counts };
+  return { ratio: `${(drafted.there / alone.there).toFixed(2)}×`, so: `as many tokens in the same ${seconds(now)}`, counts };
 }
 
 function fillAnswer(made, { answer, speed }) {
-  for (const key of ["factor", "unit", "passes", "equation", "elsewhere"]) say(made[key], answer[key]);
+  say(made.factor, answer.factor && `${answer.factor}×`);
+  for (const key of ["unit", "passes", "equation", "elsewhere"]) say(made[key], answer[key]);
   show(made.more, speed !== null && answer.elsewhere !== "");
   if (speed !== null) made.more.href = speed;
 }

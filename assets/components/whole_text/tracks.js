@@ -1,76 +1,64 @@
-// Two lanes of real time: a column for each round, at the moment when it ended, as tall as the tokens that it gave; below it the draft tokens that were not kept.
+// Two ways on one axis of time: a column for each round, as wide as it lasted and as tall as the tokens that it gave; below it the strip of its time, and the draft tokens that were not kept.
 
 import { h, s, setSize } from "../lib/dom.js";
 import { seconds } from "../lib/numbers.js";
 
 export const NARROW = 640; // px: below it the page is a phone's
-const HEIGHT = 76; // of a track with the tallest column
-const HEIGHT_NARROW = 58, HEIGHT_TALL = 120; // on a phone, and on a large screen
-const CLOSE = 2.5; // on a phone, while a replay stands or runs: how many times as wide its columns are as in the whole race
-const THUMB = 8; // px: half of the slider's, which moves from end to end of the axis
-export const LEFT = 176; // its name stands before it
-const NAME = 200; // on a phone: where a time at the end of its run is behind the name
+const UNIT = 25, UNIT_NARROW = 17, UNIT_TALL = 36; // height of a token, on a phone, and on a large screen
+const DROPPED = 0.4; // of the height of a token: how tall one is that was not kept
+const NAME = 22; // the line of a name, over its columns
+const STRIP = 8; // height of a strip of time
+const GAP = 10; // between the two ways
 const TICK = 22; // px: half of a number at the axis, which is whole or not there
-const LEAST = 26; // of any track: its name stands there
-const ROUND = 9, ROUND_CLOSE = 12; // width of a column, less where they stand close
-const DROPPED = 0.5; // of the height of a token: how tall one is that was not kept
+const ZOOMS = [0.25, 0.5, 1]; // shares of the whole time that the axis has while the texts are written: at least half of it is filled, but for the beginning
 
 export function makeTracks() {
   const svg = s("svg", { class: "tracks", role: "img" });
   const now = s("path", { class: "now" });
-  return { node: h("figure", { class: "time" }, svg), svg, now, width: 0, close: false };
+  return { node: h("figure", { class: "time" }, svg), svg, now, width: 0, zoom: 1 };
 }
 
-/** ``tracks.close``: on a phone, columns as wide as can be read; the race moves to the left below its names, so that the play head stands over the slider's thumb. */
+/** The share of the whole time that the axis has at a moment; null: all of it. */
+export function chooseZoom(now, end) {
+  return now === null ? 1 : ZOOMS.find((zoom) => now <= zoom * end) ?? 1;
+}
+
+/** ``tracks.zoom``: how much of the time the axis has. */
 export function drawTracks(tracks, payload) {
-  const { width } = tracks;
-  const narrow = width < NARROW;
-  const close = narrow && tracks.close ? CLOSE : 1;
-  const height = narrow ? HEIGHT_NARROW : width >= 1200 && window.innerHeight >= 900 ? HEIGHT_TALL : HEIGHT;
-  const left = narrow ? THUMB : LEFT;
-  const right = width - (narrow ? THUMB : 96); // the time at the end of a run stands beside it
-  const place = (at) => left + ((right - left) * at) / (payload.end || 1);
-  const x = (at) => left + close * (place(at) - left);
-  const most = Math.max(1, ...payload.lanes.flatMap(({ rounds }) => rounds.map(({ count }) => count)));
-  const unit = (height - 16) / most;
-  let foot = 0;
+  const { width, zoom } = tracks, narrow = width < NARROW;
+  const unit = narrow ? UNIT_NARROW : width >= 1200 && window.innerHeight >= 900 ? UNIT_TALL : UNIT, small = DROPPED * unit;
+  const x = (at) => (width * at) / (zoom * payload.end || 1);
   tracks.spans = [];
-  tracks.runs = [];
-  const names = [], fixed = [], moving = [];
-  const parts = payload.lanes.flatMap((lane) => {
-    const tall = Math.max(narrow ? 14 : LEAST, height - unit * (most - Math.max(1, ...lane.rounds.map(({ count }) => count))));
-    foot += tall + (narrow ? 22 : 0);
-    const base = foot - 6, small = DROPPED * unit, below = 2 + small * Math.max(0, ...lane.rounds.map(({ dropped }) => dropped));
-    foot += below;
-    tracks.spans.push([base - tall + (narrow ? 4 : 6), foot]); // not over a name
-    const y = narrow ? base - tall : base - 6;
-    names.push(s("text", { class: "trackName", x: 0, y }, lane.title));
-    const wide = Math.max(1, Math.min(close > 1 ? ROUND_CLOSE : ROUND, ((narrow ? 0.8 : 0.68) * (x(lane.seconds) - left)) / Math.max(1, lane.rounds.length)));
-    const floor = s("line", { class: "floor", x1: left, x2: right, y1: base, y2: base });
-    const run = s("rect", { class: `run ${lane.key}`, x: left, y: base - 1.5, height: 3 });
-    const columns = lane.rounds.map(({ at, count, dropped }, i) => {
-      const made = lane.tokens.filter(({ round }) => round === i);
-      return s("g", { class: "column", "data-round": i, "data-lane": lane.key, "data-at": at }, ...made.map((one, k) =>
-        s("rect", { class: `slice ${one.is}`, x: x(at) - wide / 2, y: base - (k + 1) * unit, width: wide, height: Math.max(1.2, unit - 1) })), ...Array.from({ length: dropped }, (_, k) =>
-        s("rect", { class: "slice dropped", x: x(at) - wide / 2, y: base + 3 + k * small, width: wide, height: Math.max(1.2, small - 1) })));
-    });
-    const at = narrow ? { y, class: "took end" } : { y: base - 4, class: "took" };
-    const took = s("text", { ...at, "data-at": lane.seconds }, seconds(lane.seconds));
-    tracks.runs.push({ run, took, seconds: lane.seconds, left, aside: narrow ? 0 : 10, least: narrow ? NAME : 0 });
-    moving.push(...columns);
-    fixed.push(took);
-    return [floor, run];
+  let foot = 0;
+  const parts = payload.lanes.flatMap((lane, n) => {
+    foot += n ? GAP : 0;
+    const top = foot, tall = unit * Math.max(1, ...lane.rounds.map(({ count }) => count));
+    const base = top + NAME + tall;
+    foot = base + STRIP + 2 + small * Math.max(0, ...lane.rounds.map(({ dropped }) => dropped));
+    tracks.spans.push([top + NAME - 4, foot]); // not over a name
+    const columns = lane.rounds.map((round, i) => drawColumn(lane, round, i, { x, base, unit, small }));
+    const took = s("text", { class: "took", x: Math.min(width, x(lane.seconds)), y: top + 15, "data-at": lane.seconds }, seconds(lane.seconds));
+    return [s("line", { class: "floor", x1: 0, x2: width, y1: base + STRIP / 2, y2: base + STRIP / 2 }), ...columns, s("text", { class: "trackName", x: 0, y: top + 15 }, lane.title), took];
   });
-  tracks.ticks = listTicks(payload.end, close > 1 ? 12 : 4).map((at) => ({ at, node: s("text", { class: at === 0 && narrow ? "tick first" : "tick", x: at === 0 && narrow ? 0 : x(at), y: foot + 14 }, `${Number(at.toPrecision(3))} s`) }));
-  moving.push(...tracks.ticks.map(({ node }) => node));
-  if (!narrow) names.push(s("text", { class: "tick first", x: 0, y: foot + 14 }, "time, drafting included"));
+  const span = zoom * payload.end;
+  const ticks = listTicks(span, narrow ? 4 : 6).map((at) => s("text", { class: at === 0 ? "tick first" : x(at) > width - TICK ? "tick last" : "tick", x: Math.min(width, x(at)), y: foot + 16 }, `${Number(at.toPrecision(3))} s`));
   tracks.x = x;
-  tracks.place = place;
-  tracks.moving = s("g", {}, ...moving);
-  tracks.svg.replaceChildren(...parts, tracks.moving, ...fixed, tracks.now, ...names);
+  tracks.svg.replaceChildren(...parts, ...ticks, tracks.now);
   setSize(tracks.svg, width, foot + 20);
   const said = payload.lanes.map(({ title, rounds, tokens, seconds: took }) => `${title}: ${tokens.length} tokens in ${rounds.length} rounds, ${countDropped(rounds)} draft tokens not kept, ${seconds(took)}`);
   tracks.svg.setAttribute("aria-label", `Time of both ways, with a column for each round. ${said.join("; ")}.`);
+}
+
+/** A round: its tokens, its time by parts where they were recorded, and what it drafted in vain. */
+function drawColumn(lane, { at, count, dropped, drafting, passing }, i, { x, base, unit, small }) {
+  const begin = lane.rounds[i - 1]?.at ?? 0, left = x(begin), wide = Math.max(1, x(at) - left - (x(at) - left > 3 ? 1 : 0.5));
+  const box = (kind, y, height) => s("rect", { class: `slice ${kind}`, x: left, y, width: wide, height: Math.max(1.2, height - 1) });
+  const made = lane.tokens.filter(({ round }) => round === i);
+  const drafted = begin + (drafting ?? 0), passed = passing === undefined ? at : drafted + passing;
+  const spent = [["drafting", begin, drafted], ["pass", drafted, passed], ["rest", passed, at]].filter(([, from, to]) => to > from);
+  return s("g", { class: "column", "data-round": i, "data-lane": lane.key, "data-at": at }, ...made.slice(0, count).map((one, k) => box(one.is, base - (k + 1) * unit, unit)),
+    ...spent.map(([kind, from, to]) => s("rect", { class: `spent ${kind}`, x: x(from), y: base, width: Math.max(0, Math.min(x(to), left + wide) - x(from)), height: STRIP })),
+    ...Array.from({ length: dropped }, (_, k) => box("dropped", base + STRIP + 2 + k * small, small)));
 }
 
 /** Draft tokens of these rounds that were not kept: rejected, or behind a rejected one. */
@@ -87,16 +75,9 @@ export function listTicks(end, parts = 4) {
 }
 
 export function drawNow(tracks, now) {
-  const gone = now === null ? 0 : tracks.x(now) - tracks.place(now); // px of the race that have left on the left
-  tracks.moving.setAttribute("transform", `translate(${(-gone).toFixed(1)} 0)`);
-  for (const { at, node } of tracks.ticks) node.style.opacity = at > 0 && tracks.x(at) - gone < TICK ? 0 : 1;
-  for (const { run, took, seconds: end, left, aside, least } of tracks.runs) {
-    run.setAttribute("width", Math.max(0, tracks.x(Math.min(now ?? end, end)) - gone - left).toFixed(1));
-    took.setAttribute("x", Math.max(least, tracks.x(end) - gone + aside).toFixed(1));
-  }
   tracks.now.style.display = now === null ? "none" : "";
   for (const node of tracks.svg.querySelectorAll("[data-at]")) node.classList.toggle("later", now !== null && Number(node.dataset.at) > now + 1e-9);
   if (now === null) return;
-  const x = tracks.place(now).toFixed(1);
+  const x = tracks.x(now).toFixed(1);
   tracks.now.setAttribute("d", tracks.spans.map(([top, end]) => `M${x} ${top.toFixed(1)}V${end.toFixed(1)}`).join(""));
 }

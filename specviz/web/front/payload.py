@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from statistics import median_high
 from typing import Any
 
 from specviz.evidence.mistakes.published import PUBLISHED_MISTAKES
 from specviz.evidence.recordings.games import SampleGame, load_recorded_games
 from specviz.figures.pages_and_glossary import MARKED_TERMS, PAGES
+from specviz.speed.records import headline
+from specviz.speed.records.cost_model import load_cost_models
 from specviz.speed.records.passage import Passage
 from specviz.web.front.race_payload import build_race_payload
-from specviz.web.front.words import TEXTS, describe_game_settings, describe_games
+from specviz.web.front.words import TEXTS, describe_game_settings, describe_games, describe_large_target
+from specviz.web.speed.round_model import RoundModel, build_bench_model, build_machine_model
 
+LARGE = "h200-8b"  # the cost model of a large target
 APP_DOORS = {page: page for page in PAGES}  # where the page leads to, by name; addresses relative to it
 
 
@@ -32,11 +35,20 @@ def build_front_payload(
     return {
         "texts": TEXTS,
         "race": race,
+        "large": {"says": describe_large_target(build_large_model()), "query": f"?costs={LARGE}"},
+        "cost": headline.load_bench_round("1").cost,
         "games": build_games_payload(),
         "doors": dict(doors),
         "live": live,
         "meanings": MARKED_TERMS,
     }
+
+
+@lru_cache(maxsize=1)
+def build_large_model() -> RoundModel | None:
+    """The shipped pair's tokens with the costs of a large target, as *How fast?* opens with that machine; None where its costs are missing or damaged."""
+    costs = load_cost_models().get(LARGE)
+    return None if costs is None else build_machine_model(build_bench_model(None), costs, None)
 
 
 @lru_cache(maxsize=1)
@@ -48,8 +60,7 @@ def build_games_payload() -> dict[str, Any] | None:
     games = [_build_game(one) for one in recorded.games if one.mistake in PUBLISHED_MISTAKES]
     if not games:
         return None
-    typical = int(median_high(one["needed"] for one in games))
-    return {"prompt": recorded.prompt, "games": games, "note": describe_games(recorded), "typical": typical}
+    return {"prompt": recorded.prompt, "games": games, "note": describe_games(recorded)}
 
 
 def _build_game(game: SampleGame) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from specviz.glyphs import is_special, read_piece
 from specviz.speed.records.passage import LANES, SPECULATIVE, Lane, Passage, label_origins
 from specviz.trace import Round
 from specviz.web.front.words import describe_origin, describe_sizes
-from specviz.web.whole_text.payload import LASTS, PACES
+from specviz.web.whole_text.payload import LASTS, PACES, build_parts
 
 TOKENS = 128  # of each text: all of the recorded ones, so that their speed is that of Whole text
 TOKENS_MIN = 16  # of each text, from which on their speeds are compared
@@ -24,7 +24,7 @@ def build_race_payload(passage: Passage, recorded: bool) -> dict[str, Any]:
         recorded: Whether it is the recorded one.
 
     Returns:
-        ``lanes``: per way its rounds, each with begin and end in measured seconds, its draft tokens (``t``: text, ``is``: accepted,
+        ``lanes``: per way its rounds, each with begin and end in measured seconds, and its seconds by part where they were recorded, its draft tokens (``t``: text, ``is``: accepted,
         rejected or unchecked) and the tokens that it wrote (``t``, ``is``: their origin); ``factor``: how many times slower than
         measured the clocks run, as on Whole text; ``gain``: tokens a second with a draft over those of the target alone, None where a text ended
         before ``TOKENS_MIN`` tokens; ``sizes``: of the model or models of each way, in words.
@@ -60,7 +60,7 @@ def _build_lane(lane: Lane, key: str) -> dict[str, Any]:
             {"t": _read_text(lane.trace.pieces, token, decoder), "is": origin} for token, origin in label_origins(round_)[:left]
         ]
         drafts = list(_build_drafts(lane.trace.pieces, round_)) if key == SPECULATIVE else []
-        rounds.append({"begin": begin, "end": end, "drafts": drafts, "tokens": written})
+        rounds.append({"begin": begin, "end": end, "drafts": drafts, "tokens": written, **build_parts(round_)})
         begin, left = end, left - len(written)
         if left <= 0:
             break

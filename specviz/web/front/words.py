@@ -5,6 +5,7 @@ from __future__ import annotations
 from specviz.evidence.recordings.games import RecordedGames, SampleGame
 from specviz.records import load_toml
 from specviz.speed.records.passage import Passage
+from specviz.web.speed.round_model import RoundModel
 
 TEXTS = load_toml("texts/front")
 
@@ -27,6 +28,14 @@ def describe_sizes(passage: Passage) -> list[str]:
     target, draft = (f"{n / 1e9:.1f} billion" if n >= 1e9 else f"{max(1, round(n / 1e6))} million" for n in counts)
     first = target.split()[0] if target.split()[1] == draft.split()[1] else target  # one unit is named once
     return [f"{target} parameters", f"{first} + {draft} parameters"] if all(counts) else ["", ""]
+
+
+def describe_large_target(model: RoundModel | None) -> str:
+    """What the shipped pair's tokens would gain with a large target, and how that is known; empty without its costs."""
+    if model is None:
+        return ""
+    speed = model.compute_speed(model.alpha, model.c, model.gamma)
+    return str(TEXTS["race"]["large"]).format(gain=f"{speed:.2f}", gamma=model.gamma)
 
 
 def describe_game_settings(game: SampleGame) -> str:

@@ -50,8 +50,8 @@ def build_lanes_payload(passage: Passage, done: bool = True, app: str | None = H
         app: Address of the app, whose page One round opens a round; None: no round can be opened.
 
     Returns:
-        ``lanes``: per way its tokens, each with glyphs, origin (``is``), round and time, and its rounds, each with its ``count`` of tokens and the
-        draft tokens that were not kept (``dropped``); ``drafted``: draft tokens of a round; ``makes``: the character of this
+        ``lanes``: per way its tokens, each with glyphs, origin (``is``), round and time, and its rounds, each with its ``count`` of tokens, the
+        draft tokens that were not kept (``dropped``), and its seconds by part where they were recorded; ``drafted``: draft tokens of a round; ``makes``: the character of this
         token's bytes together with those of the tokens from number ``since`` on; ``hint``: what a click on its tokens does, empty for nothing.
         ``ask``: a question for an audience. ``answer``: speed and passes in words; ``speed``: address of *How fast?*, where there is one. ``end``: seconds at the right end of both tracks. ``pace``: how
         many times slower than the decoding a replay runs.
@@ -89,7 +89,12 @@ def _build_lane(passage: Passage, key: str, app: str | None) -> dict[str, Any]:
         for n, token in enumerate(lane.tokens)
     ]
     rounds = [
-        {"at": at, "count": len(round_.committed), "dropped": len(round_.proposals) - len(round_.accepted_path)}
+        {
+            "at": at,
+            "count": len(round_.committed),
+            "dropped": len(round_.proposals) - len(round_.accepted_path),
+            **build_parts(round_),
+        }
         for at, round_ in zip(lane.clock, lane.trace.rounds, strict=True)
     ]
     hint = words.HINTS[TARGET_ONLY] if divergences else ""
@@ -102,6 +107,14 @@ def _build_lane(passage: Passage, key: str, app: str | None) -> dict[str, Any]:
         ]
         tokens = [row | {"href": href} for row, href in zip(tokens, links, strict=True)]
     return {"key": key, "title": words.TITLES[key], "tokens": tokens, "rounds": rounds, "seconds": lane.seconds, "hint": hint}
+
+
+def build_parts(round_: Round) -> dict[str, float]:
+    """Seconds of a round by part, ``drafting`` and ``passing``; empty where they were not recorded."""
+    timing = round_.timing
+    if not {"draft", "target"} <= timing.keys():
+        return {}
+    return {"drafting": timing["draft"] if round_.proposals else 0.0, "passing": timing["target"]}
 
 
 def _find_deciding_steps(trace: Trace, round_: Round) -> list[int]:

@@ -44,7 +44,7 @@ def build_answer(passage: Passage) -> dict[str, str]:
     equals = "=" if f"{round(gained, 2) / round(cost, 2):.2f}" == f"{speed:.2f}" else "≈"
     return {
         "factor": f"{speed:.2f}",
-        "unit": "times as fast" if speed >= 1.0 else "times as fast: drafting does not pay here",
+        "unit": "as fast" if speed >= 1.0 else "as fast: drafting does not pay here",
         "passes": f"{count_things(len(drafted.clock), 'pass', 'passes')} instead of {len(alone.clock)}, but drafting takes time.",
         "equation": f"A round gives {gained:.2f} tokens and lasts {cost:.2f} single passes: {gained:.2f} / {cost:.2f} {equals} {speed:.2f}, at temperature {passage.settings.temperature:g}.",
         "elsewhere": headline.relate_to_headline(passage.settings),

@@ -13,17 +13,23 @@ from specviz.evidence.mistakes.published import PUBLISHED_MISTAKES
 from specviz.evidence.recordings.games import GAMES, RecordedGames
 from specviz.figures.pages_and_glossary import PAGES
 from specviz.records import ASSETS, load_toml, read_file
+from specviz.settings import Settings
+from specviz.speed.records import headline
 from specviz.statistics.goodness import compute_chi_square
-from specviz.web.front.payload import build_front_payload, build_games_payload
+from specviz.theory import compute_expected_tokens
+from specviz.web.front.payload import LARGE, build_front_payload, build_games_payload
 from specviz.web.front.race_payload import TOKENS
 from specviz.web.front.state import load_recorded_race
 from specviz.web.front.words import TEXTS, describe_sizes
+from specviz.web.speed.state import SpeedQuestion, build_round_model, load_batches, place_sliders
 from specviz.web.whole_text.payload import build_lanes_payload
 from specviz.web.whole_text.words import build_answer
 
 PASSAGE = load_recorded_race()
 RACE = build_front_payload(PASSAGE, recorded=True)["race"]
 RECORDED = read_file(GAMES, RecordedGames.from_json)
+DOORS = [*(link for one in TEXTS["doors"]["list"] for link in one["links"]), *TEXTS["doors"]["more"]]
+GAMMA = int(re.search(r"GAMMA = (\d+);", (ASSETS / "components" / "front" / "overlap.js").read_text())[1])
 MOST = int(re.search(r"MOST = (\d+);", (ASSETS / "components" / "front" / "daily.js").read_text())[1])
 
 
@@ -95,29 +101,47 @@ def test_every_game_is_of_a_reported_mistake_that_its_own_samples_show():
 def test_a_game_names_the_settings_under_which_its_samples_were_drawn():
     shown = {game["settings"] for game in build_games_payload()["games"]}
     assert shown == {f"temperature {one.temperature:g}{f', top-k {one.top_k}' if one.top_k else ''}" for one in RECORDED.games}
-    assert {"temperature 1", "temperature 0.5", "temperature 1, top-k 3"} <= shown and "{settings}" in TEXTS["game"]["exact"]
+    assert {"temperature 1", "temperature 0.5", "temperature 1, top-k 3"} <= shown and "{settings}" in TEXTS["game"]["title"]
 
 
 def test_the_doors_lead_to_pages_and_the_payload_is_small():
-    doors = {link["to"] for door in TEXTS["doors"]["list"] for link in door["links"]}
-    assert doors - {"evidence"} == set(PAGES)
+    doors = [link["to"] for link in DOORS]
+    assert set(doors) - {"evidence"} == set(PAGES) and len(set(doors)) == len(doors)
     payload = build_front_payload(PASSAGE, recorded=True)
     assert payload["games"] is build_games_payload()
     assert len(json.dumps(payload)) < 120_000
 
 
-def test_the_draft_of_the_second_scene_goes_from_good_to_absurd():
+def test_the_second_scene_opens_on_a_draft_that_is_slower_than_none_and_has_the_usual_one_of_why_it_is_exact():
     texts = TEXTS["overlap"]
     assert sum(texts["p"]) == pytest.approx(1.0)
     exact = load_toml("texts/one_token")
-    assert texts["words"] == exact["words"][:5] and [round(10_000 * p) for p in texts["p"]] == exact["presets"]["usual"]["p"], (
-        "the example of Why it is exact"
-    )
-    shares = [sum(map(min, texts["p"], q)) for q in texts["drafts"]]
-    assert all(sum(q) == pytest.approx(1.0) for q in texts["drafts"])
-    assert shares[0] > 0.85 and min(shares) < 0.2
+    drafts = {one["name"]: one["q"] for one in texts["drafts"]}
+    assert texts["words"] == exact["words"][:5], "the example of Why it is exact"
+    assert [[round(10_000 * x) for x in row] for row in (texts["p"], drafts["usual"])] == [
+        exact["presets"]["usual"][key] for key in ("p", "q")
+    ]
+    assert all(sum(q) == pytest.approx(1.0) for q in drafts.values())
+    cost = build_front_payload(PASSAGE, recorded=True)["cost"]
+    speeds = {}
+    for name, q in drafts.items():
+        share = sum(map(min, texts["p"], q))
+        speeds[name] = compute_expected_tokens(share, GAMMA) / cost
+    assert speeds["bad"] < 0.8 and 1.2 < speeds["usual"] < speeds["good"], "a bad draft costs speed"
+    assert texts["opening"][0] == texts["opening"][-1] == "bad"
+    assert cost == pytest.approx(headline.load_bench_round("1").tokens / headline.FACTORS["1"][0])
+
+
+def test_the_speed_of_a_large_target_is_what_how_fast_opens_with_and_says_that_it_is_computed():
+    large = build_front_payload(PASSAGE, recorded=True)["large"]
+    question = SpeedQuestion.from_link({"costs": LARGE}, Settings())[0]
+    model = build_round_model(question, None, load_batches())
+    place = place_sliders(question, model)
+    shown = model.compute_speed(place.alpha, place.c, place.gamma)
+    assert large["query"] == f"?costs={LARGE}" and f"{shown:.2f}×" in large["says"] and "computed" in large["says"]
+    assert f"{place.gamma} draft tokens" in large["says"] and "temperature 1" in large["says"]
 
 
 def test_doors_have_the_names_of_their_pages():
-    doors = {link["to"]: link["words"] for one in TEXTS["doors"]["list"] for link in one["links"]}
+    doors = {link["to"]: link["words"] for link in DOORS}
     assert {path: words for path, words in doors.items() if path in PAGES} == {path: page.title for path, page in PAGES.items()}
