@@ -103,9 +103,9 @@ def test_whatever_is_dragged_the_result_stays_at_the_marks_and_only_the_share_fa
     open_front(page, address)
     go_to(page, "overlap")
     bad = float(page.locator(".share").text_content().rstrip("%"))
-    expect(page.locator(".overlap.loses .cost")).to_contain_text("slower")
+    expect(page.locator(".overlap.loses .cost")).to_contain_text("0.67× as fast")  # slower than no draft
     page.get_by_role("button", name="Good").click()
-    expect(page.locator(".overlap:not(.loses) .cost")).to_contain_text("faster")
+    expect(page.locator(".overlap:not(.loses) .cost")).to_contain_text("× as fast")
     handle, shares = page.get_by_role("slider").last, []
     for _ in range(4):
         shares.append(float(page.locator(".share").text_content().rstrip("%")))

@@ -7,7 +7,7 @@ import { copyText } from "./clipboard.js";
 import { MOST, countCells } from "./daily.js";
 
 const WORDS = 5; // whose bars the picture of a check has
-const ROUNDS = 14; // that the picture of a text has, if there is room
+const ROUNDS = 20; // that the picture of a text has, if there is room
 
 /** ``doors``: addresses by name, those that this edition has; ``race`` and ``games``: what the pictures are made of. First the tour, then its parts. */
 export function makeDoors(texts, { doors, race, games }) {
@@ -32,9 +32,9 @@ function breakOptions(command) {
   return command.split(/(?= --)/).flatMap((part, i) => (i ? [h("span", { class: "cut", "aria-hidden": "true" }, " \\\n "), part] : [part]));
 }
 
-/** The beginning of a text: what it was given by each round, and what was rejected. */
+/** The beginning of a text. */
 function drawRounds(rounds) {
-  const shown = rounds.slice(0, ROUNDS).flatMap(({ drafts, tokens }) => [...tokens.slice(0, -1), ...drafts.filter(({ is }) => is === "rejected"), ...tokens.slice(-1)]);
+  const shown = rounds.slice(0, ROUNDS).flatMap(({ tokens }) => tokens);
   return h("p", { class: "round" }, ...shown.flatMap(({ t, is }) => [t.startsWith(" ") ? " " : "", h("span", { class: "token", "data-is": is }, t.trim())]));
 }
 

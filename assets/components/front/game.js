@@ -150,8 +150,9 @@ export class Game {
     this.rows.forEach((row, i) => SIDES.forEach((_, side) => {
       const share = this.counts[side][i] / n / top;
       row.exact[side].style.setProperty("--at", this.game.probs[i] / top);
-      row.bands[side].style.setProperty("--low", Math.min(1, Math.max(0, bands[i][0] - 0.5 / n) / top));
-      row.bands[side].style.setProperty("--high", Math.min(1, (bands[i][1] + 0.5 / n) / top)); // half a sample more: a bar that ends on its edge is inside
+      const [low, high] = [Math.max(0, bands[i][0] - 0.5 / n), bands[i][1] + 0.5 / n].map((at) => Math.min(1, at / top)); // half a sample more: a bar that ends on an edge is inside
+      row.bands[side].style.setProperty("--at", low);
+      row.bands[side].style.setProperty("--bar", high - low);
       row.bars[side].style.transform = this.answer ? "none" : `scaleX(${share.toFixed(4)})`;
       row.bars[side].style.width = this.answer ? `${100 * share}%` : ""; // a hatch keeps its shape
       say(row.numbers[side], this.n ? String(this.counts[side][i]) : "");

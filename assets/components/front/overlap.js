@@ -51,12 +51,12 @@ export class Overlap {
         h("p", { class: "caption below" }, h("b", {}, texts.out), h("span", { class: "swatch kept" }), texts.kept, h("span", { class: "swatch left" }), texts.left, h("span", { class: "swatch line" }), texts.line),
         h("div", { class: "words", "aria-hidden": "true" }, ...this.slots.map(({ under }) => under))),
       h("div", { class: "outcome" }, h("div", { class: "choices", role: "group", "aria-label": texts.choose }, ...this.choices), h("p", { class: "sum" }, this.share, h("span", {}, texts.accepted)),
-        h("div", { class: "paces" }, h("p", { class: "head" }, texts.pace), ...this.rows.map(({ node }) => node)), this.cost, this.equal, h("p", { class: "small" }, texts.note)));
+        h("div", { class: "paces" }, h("p", { class: "head" }, texts.pace), ...this.rows.map(({ node }) => node)), this.cost, this.equal));
     this.draw();
   }
 
   makeSlot(word, i) {
-    const p = h("i", { class: "bar p" }), q = h("i", { class: "bar q" }), both = h("i", { class: "bar both" }), kept = h("i", { class: "bar kept" }), left = h("i", { class: "bar left" }), mark = h("i", { class: "mark" });
+    const p = h("i", { class: "bar p" }), q = h("i", { class: "bar q bad" }), both = h("i", { class: "bar both" }), kept = h("i", { class: "bar kept" }), left = h("i", { class: "bar left" }), mark = h("i", { class: "mark" });
     const grip = h("i", { class: "grip" });
     const [pText, qText] = ["p", "q"].map((key) => h("b", { class: `number ${key}`, "aria-hidden": "true" }));
     const handle = h("div", { class: "handle", role: "slider", tabindex: "0", "aria-orientation": "vertical", "aria-valuemin": "0", "aria-valuemax": String(TOP), "aria-label": fill(this.texts.handle, { word }) });
@@ -140,7 +140,7 @@ export class Overlap {
       row.bar.style.width = `${(100 * tokens) / (GAMMA + 1)}%`;
       say(row.value, tokens === 1 ? "1" : tokens.toFixed(1));
     }
-    say(this.cost, fill(speed < 1 ? this.texts.slower : this.texts.faster, { cost: this.texts.cost.toFixed(1), speed: speed.toFixed(2) }));
+    say(this.cost, fill(this.texts.price, { cost: this.texts.cost.toFixed(1), speed: speed.toFixed(2) }));
     this.node.classList.toggle("loses", speed < 1);
     for (const choice of this.choices) {
       const { q } = this.texts.drafts.find(({ name }) => name === choice.dataset.name);

@@ -28,7 +28,7 @@ class Lanes {
     this.tracks.node.prepend(h("div", { class: "reads" }, h("p", {}, "Column: one round; box: one token."), this.legend.node, h("p", { class: "unkept" }, h("i", {}), this.reads, "not kept ", this.dropped),
       h("p", { class: "parts" }, h("i", { class: "drafting" }), "drafting ", h("i", { class: "pass" }), "target pass")));
     this.node = h("section", { class: "stage whole", "aria-label": "One text, decoded both ways" },
-      this.answer.node, this.tracks.node, this.transport, h("div", { class: "pair" }, ...this.lanes.map(({ node }) => node)));
+      h("div", { class: "lead" }, this.answer.node, this.transport), this.tracks.node, h("div", { class: "pair" }, ...this.lanes.map(({ node }) => node)));
     const forth = () => this.step(1), back = () => this.step(-1), turn = () => (this.playing ? this.pause() : this.play());
     this.forgetKeys = listenToKeys({ PageDown: forth, ArrowRight: forth, PageUp: back, ArrowLeft: back, " ": turn },
       { ready: () => Boolean(this.room && this.payload?.done) });

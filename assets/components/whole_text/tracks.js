@@ -4,7 +4,7 @@ import { h, s, setSize } from "../lib/dom.js";
 import { seconds } from "../lib/numbers.js";
 
 export const NARROW = 640; // px: below it the page is a phone's
-const UNIT = 25, UNIT_NARROW = 17, UNIT_TALL = 36; // height of a token, on a phone, and on a large screen
+const UNIT = 22, UNIT_NARROW = 17, UNIT_TALL = 36; // height of a token, on a phone, and on a large screen
 const DROPPED = 0.4; // of the height of a token: how tall one is that was not kept
 const NAME = 22; // the line of a name, over its columns
 const STRIP = 8; // height of a strip of time
