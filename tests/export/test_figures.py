@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from specviz.records import load_toml
 from specviz.speed.records.word_kinds import KINDS
 from specviz.theory import compute_wall_clock_factor
 from tests import exported as e
@@ -158,14 +157,9 @@ def expect_batches() -> tuple[Series, Series]:
         "measured": None,
     }
     sizes, costs = [1, *(gamma + 1 for gamma in found["gammas"])], np.median(passes, -1) / alone[:, None]
-    bench = load_toml("bench")
-    top = (
-        bench["round"]["1"]["target_pass"] * bench["round"]["1"]["target_only"] / 1000
-    )  # of the lanes at the top, for this many tokens
-    scale = top / costs[0][sizes.index(1 + bench["gamma"])]
     names = ["one text" if rows == 1 else f"{rows} texts" for rows in found["rows"]]
-    return many, {"if each token took a full pass": list_points(sizes, [scale * size for size in sizes])} | {
-        names[k]: list_points(sizes, scale * costs[k]) for k in (0, len(names) - 1)
+    return many, {"if each token took a full pass": list_points(sizes, sizes)} | {
+        names[k]: list_points(sizes, costs[k]) for k in (0, len(names) - 1)
     }
 
 

@@ -129,9 +129,8 @@ def build_speed_package(
         model = build_bench_model(speeds)
         caption = " ".join((*describe_batches(model, speeds), explain_dip(model, speeds))).strip()
         add("many-texts", "Batch size", batch_figures.plot_model_speeds, caption, model, speeds)
-        scale = batch_figures.compute_pass_scale(model, speeds)
-        caption = batch_figures.describe_pass_costs(speeds, scale)
-        add("passes", "What verification costs", batch_figures.plot_pass_costs, caption, speeds, scale)
+        caption = batch_figures.describe_pass_costs(speeds)
+        add("passes", "What verification costs", batch_figures.plot_pass_costs, caption, speeds)
         tables["many-texts.csv"] = lambda: (BATCH_COLUMNS, _iterate_batch_rows(speeds, key))
     if what_if is not None:
         gamma, chosen, running = what_if

@@ -15,7 +15,7 @@ ALONE, DRAFTED = 1, 0  # lanes, from below
 EDGE = "rgba(0, 0, 0, 0.45)"  # between draft steps, which may be a pixel wide
 REST = {"light": "#b7bfc9", "dark": "#66707d"}
 CHEAP = 0.75  # of the time that so many passes over one token would take: below it a pass over several is worth a sentence
-LETTERS = 14  # px: of the words; a number that does not fit into its bar at this size is left out
+LETTERS, LEAST = 14, 10  # px: of the words; below the second a number that does not fit into its bar is left out
 ON_BLUE = {"light": "#ffffff", "dark": "#0f1318"}
 PARTS = ("draft step", "target pass", "other")
 
@@ -39,8 +39,11 @@ def list_bars(alpha: float, parts: RoundParts) -> dict[str, list[tuple[float, fl
     return found
 
 
-def plot_timeline(alpha: float, parts: RoundParts, kind: str = "light") -> go.Figure:
-    """Two lanes that write TOKENS tokens, each under its name: the shorter one is faster. Below, each round is its draft steps, its pass and the rest."""
+def plot_timeline(alpha: float, parts: RoundParts, kind: str = "light", has_legend: bool = True) -> go.Figure:
+    """Two lanes that write TOKENS tokens, each under its name: the shorter one is faster. Below, each round is its draft steps, its pass and the rest.
+
+    has_legend: whether the colors are named above it; the page names them in the sum of a round
+    """
     end, tokens = compute_end(alpha, parts), compute_expected_tokens(alpha, parts.gamma)
     bars, blue = list_bars(alpha, parts), getattr(MEANINGS["target"], kind)
     colors = dict(zip(PARTS, (getattr(MEANINGS["draft"], kind), blue, REST[kind]), strict=True))
@@ -51,19 +54,16 @@ def plot_timeline(alpha: float, parts: RoundParts, kind: str = "light") -> go.Fi
         if not alone and not drafted:  # no rule, or no draft step: its name would stand for nothing
             continue
         whole = [length > parts.target_pass - 1e-9 for _, length in drafted]
-        texts = ["1 token"] * len(alone) + [_count_tokens(tokens) if name == PARTS[1] and one else "" for one in whole]
+        texts = ["1"] * len(alone) + [format_number(tokens) if name == PARTS[1] and one else "" for one in whole]
         figure.add_bar(
             x=[length for _, length in [*alone, *drafted]], base=[begin for begin, _ in [*alone, *drafted]],
             y=[ALONE] * len(alone) + [DRAFTED] * len(drafted), orientation="h", width=0.54, name=name, text=texts, textposition="inside",
             insidetextanchor="middle", textangle=0, textfont={"color": ON_BLUE[kind], "size": 15}, hoverinfo="skip",
             marker={"color": colors[name], "line": {"color": EDGE, "width": 0.6}},
         )  # fmt: skip
-    inks = (getattr(MEANINGS["draft"], f"{kind}_ink"), getattr(MEANINGS["target"], f"{kind}_ink"), INK[kind])
-    lengths = (parts.gamma * parts.step, parts.target_pass, parts.rest)  # of all draft steps of a round, its pass, its other work
-    terms = [f'<b style="color: {ink}">{length:.2f}</b>' for length, ink in zip(lengths, inks, strict=True) if length >= 0.005]
     for lane, passes, name, said in (
-        (ALONE, float(TOKENS), "Without a draft", "1 token takes 1 pass"),
-        (DRAFTED, end, "With a draft", f"{_count_tokens(tokens)} take{'s' * (format_number(tokens) == '1')} {' + '.join(terms)}"),
+        (ALONE, float(TOKENS), "Without a draft", "1 token a pass"),
+        (DRAFTED, end, "With a draft", f"{_count_tokens(tokens)} a round"),
     ):
         figure.add_annotation(
             x=passes, y=lane, text=f"{TOKENS} tokens<br>in <b>{format_number(passes)}</b>", xanchor="left", xshift=6, align="left", showarrow=False, font={"size": 16, "color": INK[kind]}
@@ -72,8 +72,8 @@ def plot_timeline(alpha: float, parts: RoundParts, kind: str = "light") -> go.Fi
             x=0.0, y=lane + 0.29, text=f"<b>{name}</b>: {said}", xanchor="left", yanchor="bottom", showarrow=False, font={"size": LETTERS + 1, "color": INK[kind]}
         )  # fmt: skip
     figure.update_layout(
-        barmode="overlay", height=264, margin={"l": 8, "r": 88, "t": 34, "b": 46}, dragmode=False, showlegend=True,
-        legend=LEGEND | {"font": {"size": LETTERS}}, uniformtext={"minsize": LETTERS, "mode": "hide"},
+        barmode="overlay", height=264 if has_legend else 224, margin={"l": 5, "r": 88, "t": 34 if has_legend else 4, "b": 46}, dragmode=False, showlegend=has_legend,
+        legend=LEGEND | {"font": {"size": LETTERS}}, uniformtext={"minsize": LEAST, "mode": "hide"},
     )  # fmt: skip
     figure.update_xaxes(
         range=[0.0, 1.01 * max(TOKENS, end)], title="time, in forward passes of the target", gridcolor=GRID, zeroline=False, fixedrange=True, nticks=8,
@@ -97,6 +97,19 @@ def describe_round(alpha: float, parts: RoundParts) -> str:
         f"A round of {_count_drafts(parts.gamma)} writes {written} token{'s' * (written != '1')} on average and takes {_count_passes(cost)}: "
         f"{written}\N{NO-BREAK SPACE}/\N{NO-BREAK SPACE}{cost}\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}{speed}."
     )
+
+
+def build_round_sum(alpha: float, parts: RoundParts) -> str:
+    """The time of a round as a sum whose parts name the colors of the bars, and the speed that follows, as HTML."""
+    tokens = compute_expected_tokens(alpha, parts.gamma)
+    written, cost, speed = (format_number(one) for one in (tokens, parts.cost, tokens / parts.cost))
+    named = (
+        ("draft", f"{parts.gamma} draft step{'s' * (parts.gamma != 1)}", parts.gamma * parts.step),
+        ("target", "target pass", parts.target_pass),
+        ("rest", "other work", parts.rest),
+    )
+    terms = " + ".join(f"<span class='{kind}'>{name} <b>{time:.2f}</b></span>" for kind, name, time in named if time >= 0.005)
+    return f"<p class='round-sum'>{terms} = <b>{cost}</b> passes a round. <span class='speed'>Speed: {written} / {cost} = <b>{speed}×</b></span></p>"
 
 
 def explain_terms(alpha: float, c: float, parts: RoundParts) -> str:

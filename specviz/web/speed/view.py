@@ -149,7 +149,9 @@ def show_sandbox(state: SpeedState, model: RoundModel, kind: str, load: Any) -> 
         st.caption(words.describe_answer(state.pair, model, has_moved))
     with lanes:
         sentence = timeline_figures.describe_round(values.alpha, parts)
-        show_figure(timeline_figures.plot_timeline(values.alpha, parts, kind), "speed", "timeline", sentence, sentence=False)
+        figure = timeline_figures.plot_timeline(values.alpha, parts, kind, has_legend=False)
+        show_figure(figure, "speed", "timeline", sentence, sentence=False)
+        st.html(timeline_figures.build_round_sum(values.alpha, parts))
     best = timeline_figures.recommend_gamma(model, values.alpha, values.c, values.gamma, values.texts)
     places[2].container(key="speed-best").caption(best)
 
@@ -440,17 +442,18 @@ def show_batches(choice: PlanChoice, kind: str) -> None:
         show_figure(figure, "speed", "batch", f"{number} {said} {dip}".strip(), sentence=False)
         with st.container(key="speed-batch"):
             st.markdown(f"**{number}** {said}")
+            st.caption(TEXTS["batch"])
     with right, open_screen("speed", "passes"):
         st.markdown(HEADINGS["passes"])
-        plot, scale = batch_figures.plot_pass_costs, batch_figures.compute_pass_scale(model, batches)
-        costs = batch_figures.describe_pass_costs(batches, scale)
-        show_figure(draw_cached(plot, batches, scale, kind), "speed", "passes", costs, sentence=False)
+        costs = batch_figures.describe_pass_costs(batches)
+        show_figure(draw_cached(batch_figures.plot_pass_costs, batches, kind), "speed", "passes", costs, sentence=False)
         st.markdown(costs)
-    with left.container(key="speed-dip"):
-        st.markdown(dip)
-    st.caption(TEXTS["batch"])
-    with st.expander("The numbers behind the pictures"):
-        st.caption(f"{origin} {TEXTS['batch_table'].format(passes=1.0 / scale)}")
+    with st.expander(TEXTS["batch_fold"]):
+        with st.container(key="speed-dip"):
+            st.markdown(dip)
+        gamma = model.gamma
+        there = batches.interpolate_pass_cost(batches.rows[0], gamma)
+        st.caption(f"{origin} {TEXTS['batch_table'].format(tokens=gamma + 1, cost=there, top=model.passes[gamma])}")
         show_table_list(draw_cached(batch_figures.build_rows, batches, key))
 
 

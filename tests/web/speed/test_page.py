@@ -179,18 +179,16 @@ def test_many_texts_begin_at_the_headline_and_say_what_the_sliders_say():
     assert any(one.value < 1.0 <= one.high for one in found), "a speed below 1 whose interval holds 1 is not called slower"
 
 
-def test_a_pass_takes_as_long_in_the_picture_of_batches_as_in_the_lanes_at_the_top():
+def test_a_pass_over_one_token_is_1_in_the_picture_of_passes_and_longer_ones_are_those_of_the_lanes():
     batches = load_batches()
     model = build_bench_model(batches)
-    scale, at = (
-        batch_figures.compute_pass_scale(model, batches),
-        [1, *(gamma + 1 for gamma in batches.gammas)].index(1 + model.gamma),
-    )
-    lines = {trace.name: trace.y for trace in batch_figures.plot_pass_costs(batches, scale).data}
-    parts = model.compute_parts(model.gamma, model.c)
-    assert lines["one text"][at] == pytest.approx(parts.target_pass)
-    assert f"takes {parts.target_pass:.2f} times as long" in batch_figures.describe_pass_costs(batches, scale)
-    assert lines["64 texts"][at] == pytest.approx(model.compute_parts(model.gamma, model.c, 64).target_pass)
+    at = [1, *(gamma + 1 for gamma in batches.gammas)].index(1 + model.gamma)
+    lines = {trace.name: trace.y for trace in batch_figures.plot_pass_costs(batches).data}
+    assert {line[0] for line in lines.values()} == {1.0}
+    few, many = (model.compute_parts(model.gamma, model.c, texts).target_pass for texts in (1, 64))
+    assert lines["64 texts"][at] / lines["one text"][at] == pytest.approx(many / few)
+    said = batch_figures.describe_pass_costs(batches)
+    assert all(f"takes {lines[name][at] - 1.0:.0%} longer" in said for name in ("one text", "64 texts"))
 
 
 def test_the_dip_stands_where_drafting_leaves_the_quick_passes():
@@ -292,18 +290,19 @@ def test_both_lanes_write_the_same_tokens_and_the_ratio_of_their_lengths_is_the_
     passes = next(trace for trace in figure.data if trace.name == timeline_figures.PARTS[1])
     alone = [x for x, lane in zip(passes.base, passes.y, strict=True) if lane == timeline_figures.ALONE]
     assert alone == list(range(timeline_figures.TOKENS)) and set(passes.text) - {""} <= {
-        "1 token",
-        f"{timeline_figures.format_number(tokens)} token{'s' * (tokens != 1.0)}",
+        "1",
+        timeline_figures.format_number(tokens),
     }
     ends, names = figure.layout.annotations[::2], figure.layout.annotations[1::2]
     assert [one.text for one in ends] == [
         f"10 tokens<br>in <b>{timeline_figures.format_number(passes)}</b>" for passes in (10.0, end)
     ]
-    assert names[0].text == "<b>Without a draft</b>: 1 token takes 1 pass"
+    assert names[0].text == "<b>Without a draft</b>: 1 token a pass"
     written = timeline_figures.format_number(tokens)
-    assert names[1].text.startswith(f"<b>With a draft</b>: {written} token{' takes' if written == '1' else 's take'} ")
-    terms = [float(one) for one in re.findall(r">([\d.]+)</b>", names[1].text)]
+    assert names[1].text == f"<b>With a draft</b>: {written} token{'' if written == '1' else 's'} a round"
+    *terms, total, factor = map(float, re.findall(r"<b>([\d.]+)×?</b>", timeline_figures.build_round_sum(alpha, parts)))
     assert sum(terms) == pytest.approx(parts.cost, abs=0.02), "its parts make the length of a round"
+    assert (total, factor) == (pytest.approx(parts.cost, abs=0.05), pytest.approx(speed, abs=0.005))
     said, (written, cost, factor) = (
         timeline_figures.describe_round(alpha, parts),
         map(timeline_figures.format_number, (tokens, parts.cost, speed)),
