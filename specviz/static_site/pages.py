@@ -24,7 +24,7 @@ from specviz.trace import Trace
 from specviz.web.drafting_methods import first_token_figures as methods_words
 from specviz.web.drafting_methods import rule_matrix, words
 from specviz.web.drafting_methods.overview import TEXTS as METHOD_TEXTS
-from specviz.web.drafting_methods.overview import build_overview
+from specviz.web.drafting_methods.overview import build_overview, build_picture
 from specviz.web.drafting_methods.tree import build_tree
 from specviz.web.front.payload import build_front_payload
 from specviz.web.one_round.opening_run import choose_opening_round
@@ -121,11 +121,15 @@ def build_drafting_methods() -> PageContent:
         for choice, one in known.items()
     )
     comparisons = {
-        choice: {"overview": build_overview(one), "rows": {row.key: _build_method(row) for row in one.rows}}
+        choice: {
+            "picture": build_picture(one, None, "on two CPU cores"),
+            "overview": build_overview(one),
+            "rows": {row.key: _build_method(row) for row in one.rows},
+        }
         for choice, one in known.items()
     }
-    css = load_component("drafting_methods/chart")["css"]
-    data = _build_data("drafting_methods/tree", comparisons=comparisons, first=FIRST, chart=css)
+    styles = {name: load_component(f"drafting_methods/{name}")["css"] for name in ("picture", "chart")}
+    data = _build_data("drafting_methods/tree", comparisons=comparisons, first=FIRST, styles=styles)
     verdicts, sections = (
         "\n".join(build(choice, one) for choice, one in known.items()) for build in (_build_verdict, _build_comparison)
     )

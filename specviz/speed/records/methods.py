@@ -36,6 +36,7 @@ class DraftingMethod:
         description: How it drafts, in a sentence.
         drafting: What its drafting costs on another machine, one of DRAFTING; empty: not known.
         window: Tokens that a pass reads besides, for each level of the draft tokens.
+        branches: Whether a round may have several draft tokens for one place; a computed speed is then an upper bound.
     """
 
     key: str
@@ -44,6 +45,7 @@ class DraftingMethod:
     description: str
     drafting: str = ""
     window: int = 0
+    branches: bool = False
 
     def __post_init__(self) -> None:
         if self.drafting not in ("", *DRAFTING):

@@ -19,6 +19,7 @@ from specviz.web.drafting_methods.words import (
     compute_speed,
     find_fastest,
     format_range,
+    is_bound,
     is_computed,
 )
 
@@ -58,23 +59,28 @@ def build_overview(comparison: MethodComparison, elsewhere: ComputedComparison |
 
     Returns:
         ``rows``, the fastest first and lossy rules last: per method key, name, line (its first sentence), group (a heading, or empty), drawing
-        (shapes), inSight, tag beside the name, pass (tokens per target pass) and speed (times target only), each null or {"at", "said"}; at is a share of the axis. The cost is what a round
+        (shapes), inSight, lead (what a phone has in sight: the faster ones, else the fastest, and target-only sampling), tag beside the name, pass (tokens per target pass) and speed (times target only), each null or {"at", "said"}; at is a share of the axis. The cost is what a round
         takes, in passes of target-only sampling. The speed has low, high, span (in words), told (faster,
-        slower or neither), hollow (neither) and whether it is computed. ``other`` is the speed elsewhere, null or {"at", "said"}.
+        slower or neither), hollow (neither) and whether it is computed. ``other`` is the speed elsewhere, null or {"at", "said", "bound"}; bound:
+        it is the most that it can be.
         ``marks`` explains the dots, ``heads`` names both.
         ``ticks`` of the speed, {"at", "said"}; ``unit``: place of target-only sampling; ``size`` of the drawings.
     """
     found = {row.key: compute_speed(row, comparison) for row in comparison.rows}
     others = {} if elsewhere is None else {
-        row.key: speed for row in elsewhere.rows if row.key != "target" and (speed := compute_speed(row, elsewhere)) is not None
+        row.key: (speed, is_bound(row, elsewhere))
+        for row in elsewhere.rows if row.key != "target" and (speed := compute_speed(row, elsewhere)) is not None
     }  # fmt: skip
-    farthest = max((each.high for each in (*found.values(), *others.values()) if each is not None), default=1.0)
+    farthest = max(
+        (each.high for each in (*found.values(), *(speed for speed, _ in others.values())) if each is not None), default=1.0
+    )
     end = TICK_STEP * (int(max(farthest, 1.5) / TICK_STEP) + 1)
     most = max((row.per_pass for row in comparison.rows if row.per_pass is not None), default=1.0)
     best = find_fastest(comparison)
     rows = []
     for row in sort_by_speed(comparison):
-        times, other = found[row.key], others.get(row.key)
+        times, (other, is_most) = found[row.key], others.get(row.key, (None, False))
+        is_lead = row is best or row.key == "target" or (row.exact and compare_with_target(row, comparison) == FASTER)
         said = None if times is None else {
             "at": times.value / end, "low": times.low / end, "high": times.high / end, "told": name_comparison(row, comparison), "hollow": compare_with_target(row, comparison) == UNSURE,
             "said": "1" if row.key == "target" else f"{times.value:.2f}", "span": format_range(times) if compare_with_target(row, comparison) else "",
@@ -82,9 +88,9 @@ def build_overview(comparison: MethodComparison, elsewhere: ComputedComparison |
         }  # fmt: skip
         rows.append({
             "key": row.key, "name": row.entry.name, "line": take_first_sentence(row.entry.description), "group": "" if is_exact(row) else TEXTS["lossy_group"],
-            "drawing": load_icons()[row.key], "inSight": row.key in TEXTS["in_sight"] or row is best, "tag": build_tag(row),
+            "drawing": load_icons()[row.key], "inSight": row.key in TEXTS["in_sight"] or row is best, "lead": is_lead, "tag": build_tag(row),
             "pass": None if row.per_pass is None else {"at": row.per_pass / most, "said": f"{row.per_pass:.2f}"}, "speed": said,
-            "other": None if other is None else {"at": other.value / end, "said": f"{other.value:.2f}"},
+            "other": None if other is None else {"at": other.value / end, "said": f"{other.value:.2f}", "bound": is_most},
             "cost": None if row.per_pass is None or times is None else f"{row.per_pass / times.value:.2f}",
         })  # fmt: skip
     ticks = [{"at": TICK_STEP * count / end, "said": f"{TICK_STEP * count:g}"} for count in range(1, round(end / TICK_STEP))]
@@ -133,7 +139,9 @@ def build_picture(comparison: MethodComparison, elsewhere: ComputedComparison | 
                 )
             if other is not None and elsewhere is not None and row.key != "target":
                 label = PICTURE["drafted"].format(where=elsewhere.cost_model.title)
-                told = _describe_speed(row, comparison, True)
+                there = elsewhere.row(row.key)
+                assert there is not None, "it has a speed"
+                told = _describe_speed(there, elsewhere, True)
                 bars.append(_build_bar("computed", label, row.per_pass / other.value, most, other.value, told))
         rows.append({
             "key": row.key, "name": row.entry.name, "tag": build_tag(row), "group": "" if is_exact(row) else TEXTS["lossy_group"],
@@ -149,8 +157,10 @@ def _describe_speed(row: MethodRow, comparison: MethodComparison, is_from_model:
     if not row.exact:
         return PICTURE["computed_lossy" if is_from_model else "measured_lossy"]
     if is_from_model:
-        return PICTURE["computed"]
-    return PICTURE["unsure" if compare_with_target(row, comparison) == UNSURE else "measured"]
+        return PICTURE["bound" if is_bound(row, comparison) else "computed"]
+    found = compute_speed(row, comparison)
+    span = f" ({format_range(found)})" if found is not None and found.low < found.high else ""
+    return PICTURE["unsure" if compare_with_target(row, comparison) == UNSURE else "measured"] + span
 
 
 def _build_round(row: MethodRow) -> dict[str, Any] | None:
@@ -205,7 +215,9 @@ def sort_by_speed(comparison: MethodComparison) -> list[MethodRow]:
 
 
 def name_comparison(row: MethodRow, comparison: MethodComparison) -> str:
-    """Faster or slower than target-only sampling, or that no difference is seen; empty without intervals. A lossy method is never only faster."""
+    """Faster or slower than target-only sampling, or that no difference is seen, or that it is only a bound; else empty without intervals. A lossy method is never only faster."""
+    if is_bound(row, comparison):
+        return "at most"
     told = compare_with_target(row, comparison)
     if told == UNSURE:
         return "no difference seen"

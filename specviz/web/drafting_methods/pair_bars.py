@@ -1,4 +1,4 @@
-"""The pairs on record as bars: tokens of a round, the most first, beside how often the first draft token is accepted. HTML of plain records."""
+"""The pairs on record as bars: tokens of a round, the most first. HTML of plain records."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from html import escape
 
 from specviz.speed.records.pair import COLUMNS_GAMMA, PairRecord
 
-ALWAYS = 0.95  # of rounds with a draft, from which on that is not said
-
 
 def build_pair_bars(records: Sequence[PairRecord]) -> str:
-    """A line for each pair: its name, a bar from 1 to all draft tokens and a bonus token, and the numbers; below them licenses, and the machine of all."""
+    """A line for each pair: its name, and a bar from 1 to all draft tokens and a bonus token; below them licenses, and the machine of all."""
     ordered = sorted(records, key=lambda one: one.row.tokens.value, reverse=True)
     ends = f"<span class='ends'><span>1, no gain</span><span>{COLUMNS_GAMMA + 1}, all accepted</span></span>"
-    head = f"<p class='title'><span>target and draft</span><span>tokens of a round of {COLUMNS_GAMMA} draft tokens{ends}</span><span>first draft token accepted</span></p>"
+    head = (
+        f"<p class='title'><span>target and draft</span><span>tokens of a round of {COLUMNS_GAMMA} draft tokens{ends}</span></p>"
+    )
     origins = {_describe_origin(one) for one in records}
     shared = len(origins) == 1
     lines = "".join(_build_line(one, "" if shared else _describe_origin(one)) for one in ordered)
@@ -33,14 +33,10 @@ def _describe_origin(record: PairRecord) -> str:
 
 
 def _build_line(record: PairRecord, origin: str) -> str:
-    source, row = record.source, record.row
+    row = record.row
     share = min(1.0, max(0.0, row.tokens.value - 1.0) / row.gamma)
     about = f"<small>{escape(origin)}</small>" if origin else ""
-    accepted = f"{source.positions[0].value:.0%}" if source.positions else "–"
-    drafted = (
-        f"<small>{record.drafted:.0%} have a draft</small>" if record.drafted is not None and record.drafted < ALWAYS else ""
-    )
     return (
         f"<p><span><b>{escape(record.title)}</b>{about}</span>"
-        f"<span class='track'><i style='width: {share:.1%}'></i><em>{row.tokens.value:.2f}</em></span><span>{accepted}{drafted}</span></p>"
+        f"<span class='track'><i style='width: {share:.1%}'></i><em>{row.tokens.value:.2f}</em></span></p>"
     )

@@ -49,12 +49,13 @@ def show_page() -> None:
         st.markdown(f"## {TEXTS['all']}")
         choice = st.container(key="drafting_methods-choice", horizontal=True, gap="small")
         chart = st.container(key="drafting_methods-chart")
+    origin = st.expander(TEXTS["origin"])
     fold = st.expander(TEXTS["own_text"])
     question, problems = measurement_page.show_question_fields(
         "drafting_methods", state, "choice", "Sampling", SAMPLING, (fold, choice)
     )
     costs = Form("drafting_methods", state.turn, {}).show_choice(
-        choice, "costs", cost_choice.LABEL, cost_choice.list_cost_titles(), question.costs, cost_choice.HELP
+        origin, "costs", cost_choice.LABEL, cost_choice.list_cost_titles(), question.costs, cost_choice.HELP
     )
     clicked, arrives = read_chosen_method()
     question = replace(question, row=clicked or question.row, costs=costs)
@@ -69,7 +70,9 @@ def show_page() -> None:
         payload = draw_cached(build_picture, one, compute_elsewhere(one), name_machine(state, one))
         _picture.draw(PICTURE, {"payload": payload, "chosen": state.question.row, "within": True}, row=None, round=None)
     with chart:
-        show_overview(state, one, measured)
+        show_overview(state, one)
+    with origin:
+        show_origin(state, one, measured)
     if row := one.row(state.question.row):
         with middle:
             show_round(row, arrives)
@@ -85,8 +88,8 @@ def read_chosen_method() -> tuple[str | None, bool]:
     return None, False
 
 
-def show_overview(state: MethodsState, comparison: MethodComparison, measured: MethodComparison) -> None:
-    """The answer, the methods as one chart, and where its numbers come from. measured: the same with the times of its own machine."""
+def show_overview(state: MethodsState, comparison: MethodComparison) -> None:
+    """The answer, and the methods as one chart."""
     where, elsewhere = name_machine(state, comparison), compute_elsewhere(comparison)
     answers = [words.answer_which_pay(comparison, where)]
     if elsewhere is not None and answers[0][0]:
@@ -98,21 +101,24 @@ def show_overview(state: MethodsState, comparison: MethodComparison, measured: M
     _overview.draw(OVERVIEW, data, row=None)
     if said := words.explain_elsewhere(comparison, elsewhere):
         st.caption(escape_markdown(said))
+
+
+def show_origin(state: MethodsState, comparison: MethodComparison, measured: MethodComparison) -> None:
+    """Where the numbers of the chart come from. measured: the same with the times of its own machine."""
     if isinstance(comparison, ComputedComparison):
         more = words.explain_large_trees(comparison, measured)
     else:
         more = f"{words.describe_few_runs(comparison)} {headline.relate_to_headline(comparison.settings)}".strip()
-    with st.expander(TEXTS["origin"]):
-        st.caption(escape_markdown(f"{TEXTS['ranks']} {more}"))
-        show_notes(
-            [
-                describe_measurement(state, comparison),
-                *([comparison.baseline.in_words] if comparison.baseline else []),
-                *([comparison.cost_model.describe()] if isinstance(comparison, ComputedComparison) else []),
-                *list_model_notes(comparison.models),
-            ],
-            "drafting_methods-notes-from",
-        )
+    st.caption(escape_markdown(f"{TEXTS['ranks']} {more}"))
+    show_notes(
+        [
+            describe_measurement(state, comparison),
+            *([comparison.baseline.in_words] if comparison.baseline else []),
+            *([comparison.cost_model.describe()] if isinstance(comparison, ComputedComparison) else []),
+            *list_model_notes(comparison.models),
+        ],
+        "drafting_methods-notes-from",
+    )
 
 
 def compute_elsewhere(comparison: MethodComparison) -> ComputedComparison | None:
@@ -177,18 +183,16 @@ def show_round_steps(row: MethodRow, arrives: bool) -> None:
 
 
 def show_tabs(comparison: MethodComparison) -> None:
-    """What else is on record: other models, every method under every rule, and the numbers behind the chart."""
+    """What else is on record, each shown once it is chosen: other models, every method under every rule, and the numbers behind the chart."""
     shows = {
         "Other models": show_recorded_pairs if load_recorded_pairs() else None,
         "Every method under every rule": show_matrix if load_matrix() else None,
         "All numbers": lambda: show_numbers(comparison),
     }
     titles = [title for title, show in shows.items() if show]
-    for title, tab in zip(titles, st.tabs(titles, key="drafting_methods-tabs", on_change="rerun"), strict=True):
-        show = shows[title]
-        if tab.open and show:
-            with tab:
-                show()
+    chosen = st.segmented_control(TEXTS["more"], titles, key="drafting_methods-more")
+    if chosen and (show := shows[chosen]):
+        show()
 
 
 def show_matrix() -> None:

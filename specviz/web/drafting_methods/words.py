@@ -52,6 +52,11 @@ def is_computed(row: MethodRow, comparison: MethodComparison) -> bool:
     return isinstance(comparison, ComputedComparison) and row.ms is not None and row.ms.low == row.ms.high
 
 
+def is_bound(row: MethodRow, comparison: MethodComparison) -> bool:
+    """Whether its computed speed is only the most that it can be, because the work of its branches is not counted."""
+    return row.entry.branches and is_computed(row, comparison)
+
+
 def loses_with_many_tokens(comparison: MethodComparison) -> bool:
     """Whether a method that drafts trees writes more tokens a round than the fastest and was timed as slower than target-only sampling."""
     best, wide = find_fastest(comparison), [row for key in WIDE if (row := comparison.row(key)) is not None]
@@ -64,13 +69,12 @@ def explain_elsewhere(comparison: MethodComparison, elsewhere: ComputedCompariso
     """Why large trees are faster on another machine; empty where they lose there too, or do not lose here."""
     if elsewhere is None or not loses_with_many_tokens(comparison):
         return ""
-    timed = list_timed(elsewhere)
     wide = [row for key in WIDE if (row := elsewhere.row(key)) is not None and compute_speed(row, elsewhere) is not None]
     if not wide or any(_get_speed(row, elsewhere).value <= 1.0 for row in wide):
         return ""
     model, tokens = elsewhere.cost_model, round(max(1 + row.nodes for row in wide))
     cost = model.compute_pass(tokens) / model.target_only
-    return TEXTS["elsewhere"].format(machine=name_machine(model), count=len(timed), tokens=tokens, cost=cost)
+    return TEXTS["elsewhere"].format(machine=name_machine(model), tokens=tokens, cost=cost)
 
 
 def name_machine(model: CostModel) -> str:
@@ -132,9 +136,10 @@ def list_timed(comparison: MethodComparison) -> list[MethodRow]:
 def answer_which_pay(comparison: MethodComparison, machine: str, is_elsewhere: bool = False) -> tuple[str, str]:
     """How many exact methods are faster than no draft, and which; both empty before any was timed.
 
-    machine: where, as in "on two CPU cores"; is_elsewhere: this follows the same sentence about another machine
+    machine: where, as in "on two CPU cores"; is_elsewhere: this follows the same sentence about another machine. Of computed speeds those
+    that are only bounds do not count.
     """
-    timed = list_timed(comparison)
+    timed = [row for row in list_timed(comparison) if not is_bound(row, comparison)]
     is_model = isinstance(comparison, ComputedComparison)
     if not timed or (comparison.runs <= 1 and not is_model):
         return "", ""
@@ -147,9 +152,9 @@ def answer_which_pay(comparison: MethodComparison, machine: str, is_elsewhere: b
     more = "" if not faster else f": {named}." if len(faster) <= FEW else f". The fastest: {named}."
     if is_elsewhere and isinstance(comparison, ComputedComparison):
         return f"{len(faster)} of {len(timed)}", TEXTS["answer_elsewhere"].format(machine=name_machine(comparison.cost_model))
-    how = ", computed" if is_model else ""
+    how, kind = (", computed", "exact chains") if is_model else ("", "exact drafting methods")
     verb = "is" if len(faster) == 1 else "are"
-    return f"{len(faster)} of {len(timed)}", f"exact methods {verb} faster than no draft {machine}{how}{more or '.'}"
+    return f"{len(faster)} of {len(timed)}", f"{kind} {verb} faster than no draft {machine}{how}{more or '.'}"
 
 
 def _describe_exactness(comparison: MethodComparison) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from types import SimpleNamespace
 
 import pytest
 
@@ -82,9 +81,7 @@ def test_a_page_without_a_record_shows_no_tab_of_it(monkeypatch, tmp_path):
     try:
         assert state.load_matrix() is None
         shown = []
-        monkeypatch.setattr(
-            view.st, "tabs", lambda titles, **_: shown.extend(titles) or [SimpleNamespace(open=False) for _ in titles]
-        )
+        monkeypatch.setattr(view.st, "segmented_control", lambda _, titles, **__: shown.extend(titles))
         view.show_tabs(state.load_recorded_comparisons()["1"])
         assert "All numbers" in shown and not any("rule" in title for title in shown)
     finally:

@@ -15,7 +15,7 @@ class MethodsView {
     this.more = h("button", { type: "button", class: "button" });
     this.more.addEventListener("click", () => { this.whole = !this.whole; this.draw(); });
     this.key = h("p", { class: "note" });
-    this.node = h("section", { class: "stage methods", "aria-label": "The drafting methods" }, this.head, this.list, h("div", { class: "foot" }, this.more, this.key));
+    this.node = h("section", { class: "stage methods", "aria-label": "The drafting methods" }, this.key, this.head, this.list, h("div", { class: "foot" }, this.more));
   }
 
   update({ data: { payload, chosen }, setTriggerValue }) {
@@ -34,12 +34,14 @@ class MethodsView {
     const { rows, ticks, unit, marks, heads } = this.payload;
     const groups = new Set([""]);
     this.rows = [];
+    this.groups = new Map();
     this.list.replaceChildren(...rows.flatMap((row) => {
       const made = makeRow(row, this.payload, () => this.choose(row.key));
       this.rows.push(made);
       if (groups.has(row.group)) return [made.node];
       groups.add(row.group);
-      return [h("li", { class: "group" }, row.group), made.node];
+      this.groups.set(row.group, h("li", { class: "group" }, row.group));
+      return [this.groups.get(row.group), made.node];
     }));
     this.exact = rows.filter((row) => !row.group && row.speed && row.key !== "target").length; // those that the answer above counts
     this.ticks.replaceChildren(...ticks.map(({ at, said }) => placeAt(h("span", { class: at === unit ? "one" : "" }, said), at)));
@@ -56,19 +58,26 @@ class MethodsView {
   draw() {
     if (!this.rows) return;
     this.node.classList.toggle("whole", this.whole);
+    const narrow = this.node.classList.contains("narrow");
+    const shown = new Set();
     for (const { row, node, face } of this.rows) {
       const is = row.key === this.chosen;
-      show(node, (this.whole && !this.room) || row.inSight || is);
+      const seen = (this.whole && !this.room) || (narrow ? row.lead : row.inSight) || is;
+      show(node, seen);
+      if (seen) shown.add(row.group);
       face.setAttribute("aria-pressed", String(is));
     }
+    for (const [group, node] of this.groups) show(node, shown.has(group));
     this.more.setAttribute("aria-expanded", String(this.whole));
     say(this.more, this.whole ? "Fewer methods" : this.exact ? `Show all ${this.exact} exact methods` : "Show every method");
   }
 
   resize() {
-    this.node.classList.toggle("narrow", this.node.clientWidth < NARROW);
-    if (this.room !== this.drawn) this.draw(); // a projector has no place for all
+    const narrow = this.node.clientWidth < NARROW;
+    this.node.classList.toggle("narrow", narrow);
+    if (this.room !== this.drawn || narrow !== this.drawnNarrow) this.draw(); // neither a projector nor a phone has place for all
     this.drawn = this.room;
+    this.drawnNarrow = narrow;
   }
 
   close() {}
@@ -87,13 +96,14 @@ function makeRow(row, { unit, size }, choose) {
   const reads = h("span", { class: "reads" });
   if (!row.speed) reads.append(h("span", { class: "told" }, row.tag || !row.pass ? "" : "not computed"));
   if (row.speed) {
-    const { at, low, high, told, hollow, said } = row.speed;
+    const { at, low, high, told, hollow, said, span } = row.speed;
     const range = placeAt(h("i", { class: "range" }), low);
     range.style.width = `${(100 * Math.max(0, high - low)).toFixed(2)}%`;
-    if (told) plot.append(range);
-    if (row.other) plot.append(placeAt(h("i", { class: "other" }), row.other.at));
+    if (span) plot.append(range);
+    if (row.other) plot.append(placeAt(h("i", { class: `other ${row.other.bound ? "hollow" : ""}` }), row.other.at));
     plot.append(placeAt(h("i", { class: `dot ${hollow ? "hollow" : ""}` }), at));
-    reads.append(h("span", { class: "value" }, `${said}×`, " ", h("span", { class: "told" }, told)), ...(row.other ? [h("span", { class: "there" }, `◆ ${row.other.said}×`)] : []));
+    reads.append(h("span", { class: "value" }, `${said}×`, " ", h("span", { class: "told" }, told), ...(span ? [h("span", { class: "span" }, span)] : [])));
+    if (row.other) reads.append(row.other.bound ? h("span", { class: "there bound" }, "◇ ", h("span", { class: "told" }, "at most "), `${row.other.said}×`) : h("span", { class: "there" }, `◆ ${row.other.said}×`));
   }
   const face = h("button", { type: "button", class: "method", "aria-label": describeRow(row) }, svg, h("span", { class: "titles" }, name, h("span", { class: "about" }, row.line)), plot, reads);
   face.addEventListener("click", choose);
@@ -104,9 +114,9 @@ function describeRow({ name, tag, line, pass, cost, speed, other }) {
   const said = [tag ? `${name}, ${tag}` : name, line.replace(/\.$/, "")];
   if (pass) said.push(`${pass.said} tokens per target pass`);
   if (cost) said.push(`a round takes the time of ${cost} passes`);
-  if (speed?.told) said.push(`${speed.said} (${speed.span}) times as fast as target only, ${speed.told}`);
-  else if (speed?.computed) said.push(`${speed.said} times as fast as target only, computed`);
-  if (other) said.push(`${other.said} computed for another machine`);
+  if (speed?.span) said.push(`${speed.said} (${speed.span}) times as fast as target only, ${speed.told}`);
+  else if (speed?.computed) said.push(`${speed.told ? `${speed.told} ` : ""}${speed.said} times as fast as target only, computed`);
+  if (other) said.push(`${other.bound ? "at most " : ""}${other.said} computed for another machine`);
   return `${said.join(". ")}.`;
 }
 

@@ -6,7 +6,7 @@ import { countTokens, makeTokenLegend } from "../../lib/tokens.js";
 import { drawTree, fillTree, makeTree, placeTree } from "../../lib/tree.js";
 
 const NARROW = 720;
-const HIGH = { wide: 250, narrow: 200 }; // px of a round
+const HIGH = { wide: 176, narrow: 150 }; // px of a round
 const LINE = { wide: 22, narrow: 19 }; // px, at least, of a line of it
 const SHORT = 40; // letters of the text before a round, on a phone
 const DRAFTED = 900; // ms that a round stands as drafted, before the target has checked it
@@ -29,8 +29,8 @@ class PictureView {
     this.before = h("p", { class: "before" });
     this.tree = makeTree(this);
     this.legend = makeTokenLegend(["draft", "accepted", "rejected", "residual", "bonus"]);
-    this.unchecked = h("li", { class: "unchecked" }, "dashed: not checked");
-    this.legend.node.append(this.unchecked);
+    this.unchecked = h("li", { class: "unchecked" }, "dashed: not checked, after a rejection");
+    this.legend.node.append(this.unchecked, h("li", { class: "unchecked" }, "· a space"));
     this.checked = h("p", { class: "checked" });
     this.figure = h("figure", { class: "figure" }, this.before, this.tree.node, h("div", { class: "under" }, this.checked, this.legend.node));
     this.title = h("h3", {});
@@ -135,7 +135,7 @@ class PictureView {
     fillTree(this.tree, round, this);
     this.placeRound();
     const drafts = nodes.length;
-    say(this.checked, drafts ? `${drafts} draft token${drafts === 1 ? "" : "s"}, checked in one pass of the target:` : "No draft: one pass of the target writes one token.");
+    say(this.checked, drafts ? `${drafts} draft token${drafts === 1 ? "" : "s"}, one pass of the target:` : "No draft: one pass of the target writes one token.");
     clearTimeout(this.later);
     const still = matchMedia("(prefers-reduced-motion: reduce)").matches || !drafts;
     this.check(still);
