@@ -80,6 +80,8 @@ def test_a_link_to_the_rejected_token_leads_to_its_random_number():
 def test_a_class_s_tasks_have_the_names_of_their_buttons():
     text = (DOCS / "how-to" / "lesson-45.md").read_text(encoding="utf-8")
     assert re.findall(r"the task \*([^*]+)\*", text) == [TASKS[kind]["title"] for kind in KINDS]
+    minutes = re.findall(r"^\| (\d+) to (\d+) \| the task ", text, re.M)
+    assert [int(end) - int(start) for start, end in minutes] == [TASKS[kind]["minutes"] for kind in KINDS]
     for word in ("*Open a room*", "*Open the page for the projector*", "*Export*"):
         assert word in text
 

@@ -43,7 +43,7 @@ from specviz.web.common.side_by_side.payload import TEXTS as HISTOGRAM
 from specviz.web.common.side_by_side.payload import build_frames, build_histogram
 from specviz.web.common.side_by_side.state import load_recorded_samples
 from specviz.web.common.side_by_side.view import histogram
-from specviz.web.common.side_by_side.words import PageVerdict, build_heading, describe_conditions
+from specviz.web.common.side_by_side.words import PageVerdict, describe_conditions
 from specviz.web.jobs import cache
 
 WALL_INTERVAL, DESK_INTERVAL = 1.0, 2.0  # seconds between two updates
@@ -51,13 +51,13 @@ EXAMPLE_TEXTS = HISTOGRAM | {
     "strip": "",
     "dot": "",
     "answerFirst": True,
-}  # of its histograms: a hundred samples need no magnifier
+    "signs": [],
+}  # of its histograms: a hundred samples need no magnifier, and its rows are words
 NO_KEY = {
     "share": "",
     "exact": "",
     "band": "",
     "outside": "",
-    "signs": [],
 }  # one key for both, under the chart that has all of it
 EXAMPLE_MISTAKE, EXAMPLE_EACH = "R4", 4  # of the example: what is wrong with one decoder, and the samples of a student
 
@@ -124,20 +124,24 @@ def show_new_room(desk: DeskState) -> None:
     show_export(desk, None)  # after the button, which waits for nothing
     show_notes(desk.notices, "classroom-notes-live")
     st.html(words.build_steps())
-    show_example_samples()
-    tasks, plans = st.tabs([TEXTS["kinds"], TEXTS["plan_titles"]])
+    tasks, plans, example = st.tabs([TEXTS["kinds"], TEXTS["plan_titles"], TEXTS["example_tab"]])
     tasks.html(words.build_task_cards())
     with plans:
         show_lesson_plans()
+    with example:
+        show_example_samples()
     st.caption(TEXTS["rules"])
 
 
 def show_reach(root: str) -> None:
     """Whether phones can join, and where they cannot, how to let them in. root: address of this server."""
-    if is_local_address(root):
-        st.html(words.build_local_reach())
-    else:
+    if not is_local_address(root):
         st.caption(TEXTS["reach"])
+        return
+    with st.popover(TEXTS["reach_local"], key="classroom-reach", type="tertiary"):
+        st.markdown(TEXTS["reach_how"])
+        st.code(TEXTS["phone_command"], language=None, wrap_lines=True)
+        st.caption(TEXTS["reach_safety"])
 
 
 def show_lesson_plans() -> None:
@@ -158,19 +162,20 @@ def show_lesson_plans() -> None:
 
 
 def show_example_samples() -> None:
-    """What a class finds, by the example of recorded samples of a right decoder and of one with a bug."""
+    """What a class finds, by the example of recorded samples of an exact decoder and of one with a bug."""
     example = load_example()
     if example is None:
         return
     with st.container(key="classroom-example"):
         st.markdown(example.title)
-        for place, shown in zip(st.columns(2, gap="large"), example.decoders, strict=True):
+        left, right = st.columns(2, gap="large")
+        for place, shown in zip((left, right), example.decoders, strict=True):
             with place:
                 frames = draw_cached(_build_example_frames, shown.shares, example.decoders[-1].shares)
                 texts = EXAMPLE_TEXTS | ({} if shown is example.decoders[-1] else NO_KEY)
                 payload = build_histogram(frames, shown.heading, shown.verdict, texts=texts)
                 histogram.draw(f"classroom-example-{shown.key}", {"payload": payload, "within": True})
-    st.container(key="classroom-notes-from").text(example.origin)
+        left.container(key="classroom-notes-from").text(example.origin)  # beside the key of the other
 
 
 def _build_example_frames(shares: CellShares, other: CellShares) -> dict[str, Any]:
@@ -184,7 +189,7 @@ class ExampleDecoder:
 
     Attributes:
         key: right | wrong.
-        shares: The samples beside the exact distribution.
+        shares: The samples by first word beside the exact distribution.
         heading: What stands over them.
         verdict: What their test says.
     """
@@ -197,7 +202,7 @@ class ExampleDecoder:
 
 @dataclass(frozen=True, slots=True)
 class ClassExample:
-    """What a class finds: a title, as markdown; a right decoder and a wrong one; where their samples are from."""
+    """What a class finds: a title, as markdown; an exact decoder and one with a bug; where their samples are from."""
 
     title: str
     decoders: tuple[ExampleDecoder, ...]
@@ -214,18 +219,20 @@ def load_example() -> ClassExample | None:
     assert record.result.arms is not None
     pair, settings, n = pairs.name_pair(record.settings.pair), record.settings, record.result.n
     decoders = tuple(
-        ExampleDecoder(key, shares, TEXTS[key].format(task=TASKS[task]["title"]), words.build_example_verdict(test, shares))
-        for (key, task), shares, test in zip(
-            (("right", "sample"), ("wrong", "vote")), record.result.arms, record.result.looks[-1], strict=True
+        ExampleDecoder(key, by_word, TEXTS[key].format(task=TASKS[task]["title"]), words.build_example_verdict(test, by_word))
+        for (key, task), by_word, test in zip(
+            (("right", "sample"), ("wrong", "vote")),
+            map(words.group_by_first_word, record.result.arms),
+            record.result.looks[-1],
+            strict=True,
         )
     )
     found = TEXTS["found"].format(students=n // EXAMPLE_EACH, each=EXAMPLE_EACH)
     return ClassExample(
-        f"{found}\n{build_heading(settings)}.",
+        f"{found}\n{TEXTS['asked'].format(prompt=settings.prompt, temperature=f'{settings.temperature:g}')}",
         decoders,
         f"Each chart has {n} samples of {pair} after “{settings.prompt}” ({describe_conditions(settings)}). "
-        f"Recorded on {record.date}, not by a class; your room uses your own settings. "
-        f"{words.describe_tested_groups(record.result.looks[-1][-1], record.result.arms[-1])}".rstrip(),
+        f"Recorded on {record.date}, not by a class; your room uses your own settings.",
     )
 
 

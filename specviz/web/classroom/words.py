@@ -8,19 +8,21 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from specviz.classroom.records import KINDS, Room
-from specviz.evidence.results import REST
+from specviz.evidence.results import LEVEL, REST, CellShares
 from specviz.records import HERE, load_toml
 from specviz.settings import Settings
+from specviz.statistics.chernoff import compute_frequency_range
 from specviz.web.common.side_by_side.words import (
     PageVerdict,
     count_samples,
     describe_agreement,
-    describe_excess,
     describe_rejection,
+    find_smallest_p,
+    format_odds,
 )
 
 if TYPE_CHECKING:
-    from specviz.evidence.results import CellShares, InterimTest
+    from specviz.evidence.results import InterimTest
 
 TEXTS = load_toml("texts/classroom")
 TASKS = TEXTS["tasks"]
@@ -39,9 +41,9 @@ DOCS_LINK = re.compile(r"\[([^\]]*)\]\((?!https?://)[^)]*\)")  # to another page
 
 
 def build_task_cards() -> str:
-    """The kinds of tasks as HTML: title, the question to the class, what it sees."""
+    """The kinds of tasks as HTML: title and length in the lesson of 45 minutes, the question to the class, what it sees."""
     cards = (
-        f"<section><h3>{number}. {escape(task['title'])}</h3><p>{escape(task['about'])}</p><p class='sees'>{escape(task['sees'])}</p></section>"
+        f"<section><h3>{number}. {escape(task['title'])} <small>{task['minutes']} minutes</small></h3><p>{escape(task['about'])}</p><p class='sees'>{escape(task['sees'])}</p></section>"
         for number, task in enumerate((TASKS[kind] for kind in KINDS), start=1)
     )
     return f"<div class='task-cards'>{''.join(cards)}</div>"
@@ -63,28 +65,35 @@ def build_code_form(root: str) -> str:
     )
 
 
-def build_example_verdict(found: InterimTest, shares: CellShares) -> PageVerdict:
-    """What the test of the example says. shares: its samples."""
-    if found.verdict == "rejected":
-        number, excess = describe_excess(shares)
-        words = f"Not exact: {excess}." if excess else f"Not exact: {count_samples(found.n)} were enough."
-        return PageVerdict("rejected", words, describe_rejection(found), number)
-    return describe_agreement(found)
-
-
-def describe_tested_groups(found: InterimTest, shares: CellShares) -> str:
-    """Which two groups of texts a test compared, where one has all texts that begin with a word; else empty. shares: the same samples."""
+def group_by_first_word(shares: CellShares) -> CellShares:
+    """The same samples in a cell for each first word; texts that share one cell whatever their first word stay there."""
+    masses: dict[str, float] = {}
     counts: dict[str, int] = {}
-    probs: dict[str, float] = {}
     for label, count, prob in zip(shares.labels, shares.counts, shares.probs, strict=True):
-        if label != REST and (beginning := FIRST_WORD.match(label)):
-            first = beginning[1]
-            counts[first] = counts.get(first, 0) + count
-            probs[first] = probs.get(first, 0.0) + prob
-    word = max(probs, key=probs.__getitem__, default="")
-    if found.cells != 2 or counts.get(word) not in found.counts:
-        return ""
-    return TEXTS["groups"].format(word=word, count=counts[word], expected=round(found.n * probs[word]))
+        begins = FIRST_WORD.match(label)
+        first = begins[1] if begins and label != REST else REST
+        masses[first] = masses.get(first, 0.0) + prob
+        counts[first] = counts.get(first, 0) + count
+    bands = [compute_frequency_range(mass, shares.n, (1.0 - LEVEL) / len(masses)) for mass in masses.values()]
+    low, high = zip(*bands, strict=True)
+    whole = (False,) * len(masses)
+    return CellShares(shares.name, (*masses,), whole, (*masses.values(),), (*counts.values(),), low, high, shares.n)
+
+
+def build_example_verdict(found: InterimTest, shares: CellShares) -> PageVerdict:
+    """What the test of the example says, by the group of texts that it compared with all others. shares: its samples by first word."""
+    if found.verdict != "rejected":
+        return describe_agreement(found)
+    word, count, prob = max(zip(shares.labels, shares.counts, shares.probs, strict=True), key=lambda one: one[2])
+    expected, smallest = round(found.n * prob), find_smallest_p(found)
+    if found.cells != 2 or count not in found.counts:  # of other groups than the chart's
+        return PageVerdict("rejected", f"Not exact: {count_samples(found.n)} were enough.", describe_rejection(found), "")
+    return PageVerdict(
+        "rejected",
+        TEXTS["rejected"].format(word=word, count=count, expected=expected, n=found.n),
+        TEXTS["rejected_by"].format(test=smallest.name, odds=format_odds(smallest.p_value)),
+        f"{count}, not {expected}",
+    )
 
 
 def describe_local_address(root: str, found: str) -> str:
@@ -96,16 +105,6 @@ def describe_local_address(root: str, found: str) -> str:
         else " and open this page under its address in the network."
     )
     return f"{TEXTS['local'].format(command=TEXTS['phone_command'])}{then}"
-
-
-def build_local_reach() -> str:
-    """How to let phones in, as HTML: a line for the computer and another for a phone, which style sheets choose between."""
-    lines = "".join(
-        f"<span class='on-{kind}'>{escape(TEXTS[name])}</span>"
-        for kind, name in (("computer", "reach_local"), ("phone", "reach_local_phone"))
-    )
-    command = " ".join(f"<span>{escape(part)}</span>" for part in re.split(r" (?=--)", TEXTS["phone_command"]))
-    return f"<p class='room-reach'>{lines} <code>{command}</code></p>"
 
 
 def describe_status(room: Room, answered: int | None) -> str:
