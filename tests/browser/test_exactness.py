@@ -24,7 +24,7 @@ FOLD_WORDS = """() => [...document.querySelectorAll(".stMain :is([class*=-head],
 def open_exact(page: Page, server: str, link: str = "?prompt=Once+upon&length=2") -> Page:
     """Open the page and wait until its distribution is drawn."""
     page.goto(f"{server}/exactness{link}")
-    expect(page.locator(".filling")).to_have_count(2, timeout=PATIENT)  # the decoder and the control
+    expect(page.locator(".filling")).to_have_count(1, timeout=PATIENT)
     return page
 
 
@@ -35,7 +35,7 @@ def recorded_link(server: str) -> str:
 
 
 def draw(page: Page, name: str, so_far: str) -> None:
-    page.get_by_role("button", name=re.compile(f"^Draw {name} (samples|more|more live)$")).click()
+    page.get_by_role("button", name=re.compile(f"^Draw {name} (samples|more)$")).click()
     expect_drawn(page, so_far)
 
 
@@ -108,7 +108,7 @@ def test_paper_holds_whole_charts_and_nothing_to_click(sampled_page, width):
     try:
         charts = sampled_page.locator(".filling")
         edges = charts.evaluate_all("charts => charts.map((one) => one.getBoundingClientRect()).map(({ width }) => width)")
-        assert len(edges) == 2 and max(edges) <= 1039
+        assert len(edges) == 1 and max(edges) <= 1039
         assert sampled_page.locator(".block-container").evaluate("one => one.getBoundingClientRect().width") <= 1039
         for name in ("Export", "Settings", "Draw 10,000 more"):
             expect(sampled_page.get_by_role("button", name=name, exact=True)).to_be_hidden()
@@ -151,7 +151,8 @@ def test_the_page_opens_with_recorded_samples_waits_for_nothing_and_answers_last
     expect(answer).to_contain_text("Exact, as far as 100,000 samples can tell")
     expect(count).to_contain_text("100,000 samples")
     expect(page.locator(".st-key-exactness-conditions")).to_contain_text("Recorded on")
-    expect(page.locator(".filling")).to_have_count(3)  # the control, and p-values
+    expect(page.locator(".filling")).to_have_count(2)  # and p-values
+    expect(page.locator(".filling.magnified .inBox .ring:not(.off)")).to_have_count(9)  # the control, in every row
     page.get_by_role("button", name="Replay").first.click()
     expect(answer.locator(".told")).to_be_hidden()
     expect(answer.locator(".told")).to_be_visible(timeout=PATIENT)
@@ -170,7 +171,7 @@ def test_the_first_screen_holds_a_whole_picture_its_answer_and_at_most_three_con
     page = laptop(context)
     resize(page, width, height)
     page.goto(recorded_link(server))
-    expect(page.locator(".filling")).to_have_count(3, timeout=PATIENT)
+    expect(page.locator(".filling")).to_have_count(2, timeout=PATIENT)
     at_rest(page)
     box, answer = page.locator(".filling .cells").first.bounding_box(), verdict(page).bounding_box()
     assert box["y"] + box["height"] <= height and answer["y"] + answer["height"] <= height
@@ -182,11 +183,15 @@ def test_the_first_screen_holds_a_whole_picture_its_answer_and_at_most_three_con
     assert main.locator(".st-key-exactness-buttons button").count() == 2
     expect(page.get_by_role("radio")).to_have_count(5)  # what to test, all in sight
     words = page.evaluate(FOLD_WORDS)
-    assert words <= 60 or height > 900, words  # a large screen holds the control as well
-    lens = page.get_by_role("button", name="Magnify").first
-    assert lens.bounding_box()["y"] + lens.bounding_box()["height"] <= box["y"]
-    lens.click()
-    expect(page.locator(".filling.magnified")).to_have_count(1)
+    assert words <= 60 or height > 900, words  # a large screen holds the runs as well
+    boxes = (
+        page.locator(".filling")
+        .first.locator(".rail .band, .rail .exact")
+        .evaluate_all("all => all.map((one) => one.getBoundingClientRect()).map(({ x, width }) => x + width / 2)")
+    )
+    assert max(abs(box - mark) for box, mark in zip(boxes[::2], boxes[1::2], strict=True)) < 1.5, (
+        "a thin box has its mark in the middle"
+    )
     page.close()
 
 

@@ -35,10 +35,13 @@ test("a bar on the edge of its box is drawn inside, as it is counted, and one sa
   assert.ok(Math.abs(low - 0.195) < 1e-12 && Math.abs(high - 0.605) < 1e-12, "half a sample beyond the outermost numbers");
 });
 
-test("a chart opens magnified only where bars are outside and whole bars do not show it", () => {
+test("the ends of bars are magnified only where whole bars do not show what the samples say", () => {
   const open = (...shares) => needsMagnifier(frame(1000, ...shares), [0.59, 0.25], 1);
   assert.equal(open(0.61, 0.3), true, "a fiftieth of the width");
-  assert.equal(open(0.59, 0.3), false, "none is outside");
+  assert.equal(open(0.59, 0.3), false, "none is outside, and the boxes are wide");
+  const thin = { n: 100_000, shares: [0.59, 0.25], low: [0.58, 0.24], high: [0.6, 0.26] };
+  assert.equal(needsMagnifier(thin, [0.59, 0.25], 1), true, "none is outside, and no box is wide");
+  assert.equal(needsMagnifier({ ...thin, n: 0 }, [0.59, 0.25], 1), false, "no samples");
   assert.equal(open(0.61, 0.1), false, "one of them is far outside");
 });
 

@@ -10,8 +10,8 @@ const BOX = 0.5; // of a strip: the width of its box
 const CLEAR = 0.06; // of the strip, between a dot and an edge of the box
 const EDGE = 0.07; // of the strip, at each end: a dot that would stand there is off the scale
 const WIDE = 940; // px from which the answer stands beside the bars
-const NARROW = 600; // px below which the heading has a line of its own
-const FINE = 0.03; // of a rail: where every bar outside its box misses its mark by less, the chart opens magnified
+const FINE = 0.03; // of a rail: a miss that whole bars do not show
+const THIN = 0.05; // of a rail: so is a box
 const SIGNS = { consistent: "✓", rejected: "✕", exact: "✓", untold: "–", unshown: "–", waiting: "" };
 
 /** Where playing begins: a histogram that only grew goes on from where it stands, any other begins anew. */
@@ -31,10 +31,12 @@ export function sampleText(x, n) {
   return n > 100 ? shareText(x) : `${Math.round(100 * x)}%`;
 }
 
-/** Whether bars end outside their boxes, and so near their marks that whole bars do not show it. end: the share at the right edge. */
+/** Whether whole bars are too coarse: all that end outside their boxes are near their marks, or where none does, all boxes are thin. end: the share at the right edge. */
 export function needsMagnifier(frame, exact, end) {
-  const misses = frame.shares.flatMap((share, row) => (isOutside(frame, row) ? [Math.abs(share - exact[row]) / end] : []));
-  return misses.length > 0 && Math.max(...misses) < FINE;
+  const rows = frame.shares.map((_, row) => row);
+  const misses = rows.filter((row) => isOutside(frame, row)).map((row) => Math.abs(frame.shares[row] - exact[row]) / end);
+  if (misses.length) return Math.max(...misses) < FINE;
+  return frame.n > 0 && Math.max(...rows.map((row) => (frame.high[row] - frame.low[row]) / end)) < THIN;
 }
 
 /** Whether a bar ends outside the band of sampling noise. */
@@ -69,8 +71,8 @@ export function startEmpty(frames) {
 export class Track {
   constructor(exact, end) {
     this.end = end;
-    const [band, bar, mark] = ["band", "share", "exact"].map((name) => h("i", { class: name }));
-    Object.assign(this, { band, bar, node: h("span", { class: "rail" }, band, bar, mark) });
+    const [bar, band, mark] = ["share", "band", "exact"].map((name) => h("i", { class: name }));
+    Object.assign(this, { band, bar, node: h("span", { class: "rail" }, bar, band, mark) });
     mark.style.setProperty("--at", this.place(exact));
   }
 
@@ -88,28 +90,37 @@ export class Track {
   }
 }
 
-/** The magnified row, where its bar ends in its box: the box equally wide in every row and after any number of samples, the exact probability in its middle, a dot for the samples. */
+/** A row's end of bar, magnified: the box equally wide in every row and after any number of samples, the exact probability in its middle, a dot for the samples, a ring for the control's. */
 export class Strip {
-  constructor(exact) {
+  constructor(exact, control) {
     this.exact = exact;
+    this.control = control;
     this.dot = h("i", { class: "dot" });
-    this.node = h("span", { class: "inBox" }, h("i", { class: "band" }), h("i", { class: "exact" }), this.dot);
+    this.ring = h("i", { class: "ring" });
+    this.node = h("span", { class: "inBox" }, h("i", { class: "band" }), h("i", { class: "exact" }), this.ring, this.dot);
     this.node.style.setProperty("--box", `${100 * BOX}%`);
   }
 
   show(frame, row) {
     this.node.classList.toggle("none", !frame.n);
+    const hasControl = frame.n > 0 && this.control?.n === frame.n;
+    show(this.ring, hasControl);
     if (!frame.n) return;
+    this.put(this.dot, frame, row);
+    if (hasControl) this.put(this.ring, this.control, row);
+  }
+
+  put(dot, frame, row) {
     const share = frame.shares[row], at = placeInBox(share, this.exact, frame.low[row], frame.high[row]);
-    this.dot.classList.toggle("beyond", at === null);
-    this.dot.classList.toggle("left", at === null && share < this.exact);
-    this.dot.classList.toggle("outside", isOutside(frame, row));
-    this.dot.style.setProperty("--at", `${(100 * (at ?? (share < this.exact ? EDGE : 1 - EDGE))).toFixed(2)}%`);
+    dot.classList.toggle("beyond", at === null);
+    dot.classList.toggle("left", at === null && share < this.exact);
+    dot.classList.toggle("outside", isOutside(frame, row));
+    dot.style.setProperty("--at", `${(100 * (at ?? (share < this.exact ? EDGE : 1 - EDGE))).toFixed(2)}%`);
   }
 }
 
 /** Swatches with what they mean. */
-export function makeKey(texts, names = ["share", "exact", "band", "dot", "outside"]) {
+export function makeKey(texts, names = ["share", "exact", "band", "dot", "ring", "outside"]) {
   return h("ul", { class: "key" }, ...names.filter((name) => texts[name]).map((name) => h("li", { class: `of-${name}` }, h("i", { class: name }), h("span", {}, texts[name]))),
     ...(texts.signs ?? []).map(([sign, words]) => h("li", { class: "of-signs" }, h("b", {}, sign), h("span", {}, words))));
 }
@@ -123,9 +134,6 @@ export class Histogram {
     this.of = h("span", {});
     this.again = h("button", { type: "button", class: "button plain" });
     this.again.addEventListener("click", () => this.play(0, STEP));
-    this.lens = h("button", { type: "button", class: "button outline lens" });
-    this.lens.addEventListener("click", () => this.magnify(!this.magnified));
-    this.corner = h("span", { class: "cellName" });
     this.names = h("div", { class: "cell names" });
     this.rows = h("div", { class: "cells", role: "img" });
     this.key = h("div", {});
@@ -137,7 +145,7 @@ export class Histogram {
     this.soFar = h("p", { class: "soFar" });
     this.told = h("div", { class: "told" }, this.number, h("p", { class: "word" }, this.sign, " ", this.word), this.because);
     this.answer = h("div", { class: "answer" }, this.told, this.soFar);
-    this.line = h("p", { class: "count" }, h("span", { "aria-hidden": "true" }, this.count, " ", this.of), this.again, this.lens);
+    this.line = h("p", { class: "count" }, h("span", { "aria-hidden": "true" }, this.count, " ", this.of), this.again);
     this.node = h("section", { class: "stage filling" },
       h("div", { class: "bars" }, h("div", { class: "top" }, this.name, this.line), h("div", {}, this.names, this.rows)),
       h("div", { class: "aside" }, this.answer, this.key, this.aloud));
@@ -151,35 +159,28 @@ export class Histogram {
     const start = this.payload && this.payload.labels.join() === payload.labels.join() && this.payload.heading === payload.heading ? findStart(this.frames, frames, this.at) : 0;
     this.payload = payload;
     this.frames = frames;
-    this.fill();
-    this.magnify(Boolean(payload.texts.strip) && (start ? this.magnified : needsMagnifier(frames.at(-1), payload.exact, payload.end)));
+    this.fill(needsMagnifier(frames.at(-1), payload.exact, payload.end));
     this.play(start);
   }
 
-  /** Whole bars, or where each ends in its box, with every box stretched to one width. */
-  magnify(on) {
-    const { texts } = this.payload;
-    this.magnified = on;
-    this.node.classList.toggle("magnified", on);
-    say(this.lens, on ? texts.whole : texts.strip);
-    show(this.lens, Boolean(texts.strip));
-  }
-
-  fill() {
-    const { labels, exact, end, conclusion, heading, texts, answer } = this.payload;
+  /** Draw the rows. magnified: whether the end of each bar is magnified beside it. */
+  fill(magnified) {
+    const { labels, exact, end, conclusion, heading, texts, answer, control } = this.payload;
+    this.node.classList.toggle("magnified", magnified);
     say(this.name, heading);
     say(this.again, texts.again);
     this.rows.setAttribute("aria-label", conclusion);
     this.parts = labels.map((label, row) => {
-      const track = new Track(exact[row], end), strip = texts.strip ? new Strip(exact[row]) : null, value = h("span", { class: "value" });
+      const track = new Track(exact[row], end), strip = magnified ? new Strip(exact[row], control) : null, value = h("span", { class: "value" });
       const node = h("div", { class: "cell" }, h("span", { class: "cellName" }, label), track.node, ...(strip ? [strip.node] : []), value, h("span", { class: "value exactly" }, shareText(exact[row])));
       return { node, tracks: strip ? [track, strip] : [track], value };
     });
     const sides = h("span", { class: "sides", "aria-hidden": "true" }, ...(texts.sides ?? []).map((words) => h("span", {}, words)));
-    this.names.replaceChildren(this.corner, sides, h("span", { class: "value" }, texts.samples), h("span", { class: "value exactly" }, texts.exactly));
+    this.names.replaceChildren(h("span", {}), h("span", {}), ...(magnified ? [sides] : []), h("span", { class: "value" }, texts.samples), h("span", { class: "value exactly" }, texts.exactly));
     this.rows.replaceChildren(...this.parts.map((one) => one.node));
     this.node.classList.toggle("answerFirst", Boolean(texts.answerFirst));
-    const key = makeKey(texts);
+    this.node.classList.toggle("answerTop", texts.answerFirst === "top"); // before the heading
+    const key = makeKey(magnified ? texts : { ...texts, dot: "", ring: "" });
     this.key.replaceWith(key);
     this.key = key;
     show(this.answer, Boolean(answer));
@@ -226,9 +227,7 @@ export class Histogram {
   }
 
   resize() {
-    const width = this.node.clientWidth, place = width >= WIDE || width < NARROW ? this.line : this.corner; // between them the heading fills its line
-    this.node.classList.toggle("wide", width >= WIDE);
-    if (this.lens.parentNode !== place) place.append(this.lens);
+    this.node.classList.toggle("wide", this.node.clientWidth >= WIDE);
   }
 
   close() {

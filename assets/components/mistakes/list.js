@@ -1,5 +1,5 @@
-// Mistakes as rows, in groups. A row says what goes wrong, where it was found, and after how many samples; a click chooses it.
-// Closed, the list shows whole rows, the chosen one among them, and on a phone this one alone; a button opens it.
+// Bugs as rows, in groups by the samples that show them. A row says what goes wrong and where it was found; a click chooses it.
+// Closed, the list shows whole rows, the chosen one among them, and on a phone this one alone, between the ways to its neighbors; a button opens it.
 
 import { h, say } from "../lib/dom.js";
 
@@ -14,7 +14,13 @@ export class List {
     this.guess.addEventListener("click", () => this.choose(this.game));
     this.more = h("button", { type: "button", class: "button mistakesMore" });
     this.more.addEventListener("click", () => this.open(!this.isOpen));
-    this.node = h("div", { class: "stage mistakesStage" }, h("div", { class: "mistakesPick" }, this.pick, this.guess), this.list, this.more);
+    this.steps = [["‹", -1], ["›", 1]].map(([sign, way]) => {
+      const button = h("button", { type: "button", class: "button mistakesStep" }, sign);
+      button.addEventListener("click", () => this.step(way));
+      return button;
+    });
+    this.row = h("div", { class: "mistakesRow" }, this.steps[0], this.list, this.steps[1]);
+    this.node = h("div", { class: "stage mistakesStage" }, h("div", { class: "mistakesPick" }, this.pick, this.guess), this.row, this.more);
     this.rows = new Map();
   }
 
@@ -30,7 +36,8 @@ export class List {
       say(this.guess, game.title);
       this.guess.title = game.about;
       this.list.setAttribute("aria-label", texts.label);
-      this.list.replaceChildren(...groups.map((group) => h("section", {}, this.makeHead(group), h("ul", {}, ...group.rows.map((row) => this.makeRow(row))))));
+      [texts.before, texts.next].forEach((words, place) => this.steps[place].setAttribute("aria-label", words));
+      this.list.replaceChildren(...groups.map((group) => h("section", {}, h("h3", {}, group.title), h("ul", {}, ...group.rows.map((row) => this.makeRow(row))))));
       this.open(false);
     }
     if (chosen === this.chosen) return;
@@ -41,27 +48,29 @@ export class List {
       if (id === chosen) button.setAttribute("aria-current", "true");
       else button.removeAttribute("aria-current");
     }
-    this.list.classList.toggle("none", !this.rows.has(chosen)); // the game: a phone has no row to show
+    this.row.classList.toggle("none", !this.rows.has(chosen)); // the game: a phone has no row to show
     if (window.matchMedia(PHONE).matches) this.open(false);
     this.showChosen();
   }
 
-  makeHead({ title, rows }) {
-    return h("h3", {}, title, ...(rows.some(({ found }) => found) ? [h("span", { class: "needed" }, this.texts.needed)] : []));
+  /** Choose a neighbor in the list, from its end its beginning. */
+  step(way) {
+    const ids = [...this.rows.keys()];
+    this.choose(ids.at((ids.indexOf(this.chosen) + way) % ids.length));
   }
 
-  makeRow({ id, title, where, found, label }) {
+  makeRow({ id, title, where, label }) {
     const button = h("button", { type: "button" }, title);
     button.addEventListener("click", () => this.choose(id));
     const links = where.flatMap(({ words, href }, i) => [i ? ", " : "", href ? h("a", { href, target: "_blank", rel: "noopener" }, words) : words]);
-    const item = h("li", {}, button, h("span", { class: "found" }, h("span", { class: "n", "aria-hidden": "true" }, found), h("span", { class: "words" }, label)), h("p", { class: "where" }, ...links));
+    const item = h("li", {}, button, h("span", { class: "found" }, label), h("p", { class: "where" }, ...links));
     this.rows.set(id, { item, button });
     return item;
   }
 
   open(on) {
     this.isOpen = on;
-    this.list.classList.toggle("open", on);
+    this.row.classList.toggle("open", on);
     say(this.more, on ? this.texts.fewer : `${this.texts.more} ↓`);
     this.more.setAttribute("aria-expanded", String(on));
     this.showChosen();

@@ -32,6 +32,7 @@ class PublishedMistake:
     settings: Settings = field(default_factory=lambda: Settings(**ONE_DRAFT_TOKEN))
     tier: str = "sampled"
     on_shared_distributions: bool = True
+    on_purpose: bool = False
 
     def apply_settings(self, settings: Settings) -> Settings:
         """A run's settings with the warper, gamma and length that this mistake needs."""

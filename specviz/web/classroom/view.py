@@ -47,12 +47,7 @@ from specviz.web.common.side_by_side.words import PageVerdict, describe_conditio
 from specviz.web.jobs import cache
 
 WALL_INTERVAL, DESK_INTERVAL = 1.0, 2.0  # seconds between two updates
-EXAMPLE_TEXTS = HISTOGRAM | {
-    "strip": "",
-    "dot": "",
-    "answerFirst": True,
-    "signs": [],
-}  # of its histograms: a hundred samples need no magnifier, and its rows are words
+EXAMPLE_TEXTS = HISTOGRAM | {"answerFirst": True, "signs": []}  # of its histograms: its rows are words
 NO_KEY = {
     "share": "",
     "exact": "",

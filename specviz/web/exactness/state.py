@@ -29,7 +29,7 @@ SOURCES = {
 CHOICES = {
     **SOURCES,
     "target": "Target only",
-    "assisted": "transformers’ generate",
+    "assisted": "Hugging Face generate",
     SERVER: "Your own server",
 }  # the same where one is chosen
 SERVER_SAMPLES, MOST_OF_SERVER, URL_MAX = 2_000, 100_000, 300  # asked at first, and at most; characters of an address

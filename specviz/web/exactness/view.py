@@ -1,4 +1,4 @@
-"""The page Is it exact? on screen: what to test, the histogram that fills and its answer, the buttons; the control and many seeds."""
+"""The page Is it exact? on screen: what to test, the histogram that fills and its answer, the buttons; many seeds."""
 
 from __future__ import annotations
 
@@ -81,11 +81,7 @@ def show_page() -> None:
         _show_samples(state)
         show_buttons(state)
     show_details(state)
-    left, right = st.container(key="exactness-control").columns(2, gap="large")
-    with left, st.container(key="exactness-target"):
-        show_control(state)
-    with right:
-        show_seed_runs(state, is_running_seeds)
+    show_seed_runs(state, is_running_seeds)
     _show_folds(state)
 
 
@@ -169,7 +165,7 @@ def show_buttons_of_fold(state: ExactnessState, left: Any, right: Any, count: st
 def show_buttons(state: ExactnessState) -> None:
     """The buttons that draw, and the one that leads to the recorded samples and back."""
     n, recorded = state.result.n, state.load_recorded()
-    more = " more" if n else " more live" if recorded else " samples"
+    more = " more" if n or recorded else " samples"
     with st.container(horizontal=True, vertical_alignment="center", gap="xsmall", key="exactness-buttons"):
         for count, name in STEPS.items():
             kind: Literal["primary", "secondary"] = "primary" if count == max(STEPS) and not (n or recorded) else "secondary"
@@ -192,36 +188,22 @@ def _show_draw_button(
 
 
 def _show_samples(state: ExactnessState) -> None:
-    """The histogram that fills, and its answer."""
+    """The histogram that fills, with as many samples of the target alone, the control, and its answer."""
     frames, heading = build_result_frames(state.shown_result), build_heading(state.question.settings)
-    payload = build_histogram(frames, heading, words.build_verdict(state), is_live=state.has_own_result)
+    control = None if state.question.source == "target" or not state.shown_result.n else state.shown_result.arms[1]
+    payload = build_histogram(frames, heading, words.build_verdict(state), is_live=state.has_own_result, control=control)
     histogram.draw("exactness-histogram", {"payload": payload, "within": True})
 
 
 def show_details(state: ExactnessState) -> None:
     """One quiet line: the settings, what is not drawn, and where the samples come from."""
     said = [
-        name_pair(state.question.settings.pair),
+        f"Models: {name_pair(state.question.settings.pair)}",
         describe_conditions(state.question.settings),
         *describe_origin(state),
         words.describe_undrawn(state.shown_result),
     ]
     st.container(key="exactness-conditions").caption(" · ".join(filter(None, (one.rstrip(".") for one in said))) + ".")
-
-
-def show_control(state: ExactnessState) -> None:
-    """Target-only sampling, the control."""
-    control = state.shown_result.arms[1]
-    with open_screen("exactness", "control"):
-        st.markdown(f"## The control: no draft\n{words.TEXTS['control']}")
-        frames = draw_cached(_build_control, control)
-        histogram.draw("exactness-1", {"payload": build_histogram(frames, control.name), "within": True})
-        if said := words.describe_control(state.shown_result):
-            st.container(key="exactness-said-control").markdown(said)
-
-
-def _build_control(control: CellShares) -> dict[str, Any]:
-    return build_frames((control,))
 
 
 def show_seed_runs(state: ExactnessState, is_running: bool) -> None:
@@ -235,9 +217,9 @@ def show_seed_runs(state: ExactnessState, is_running: bool) -> None:
             return
         st.markdown(words.TEXTS["seed_runs"])
         if found:
-            payload = build_histogram(draw_cached(_build_runs, found), f"P-values of runs of {SEED_SAMPLES} samples", texts=RUNS)
+            heading = f"P-values of {SEEDS} runs, each of {SEED_SAMPLES} samples with its own seed"
+            payload = build_histogram(draw_cached(_build_runs, found), heading, words.build_seed_verdict(found), texts=RUNS)
             histogram.draw("exactness-flat-histogram", {"payload": payload, "within": True})
-            st.container(key="exactness-said").markdown(words.describe_seed_runs(found))
         mine = state.result.p_values is not None
         label = f"Run {SEEDS} seeds" if mine or not found else f"Run {SEEDS} new seeds"
         session.show_work_button(st, state, label, "exactness-seeds", work.run_many_seeds)

@@ -90,15 +90,6 @@ def build_tests_table(result: ExactnessResult, plan: list[dict[str, float]]) -> 
     ]  # fmt: skip
 
 
-def describe_control(result: ExactnessResult) -> str:
-    """How many bars end in their boxes, without a draft and with it; empty before samples are drawn."""
-    if not result.n or result.arms is None:
-        return ""
-    tested, control = (len(one.rows.probs) - len(one.rows.outliers) for one in result.arms[:2])
-    of = len(result.arms[0].rows.probs)
-    return f"Bars that end within chance: {control} of {of} without a draft, {tested} of {of} with one."
-
-
 def describe_undrawn(result: ExactnessResult) -> str:
     """What the bars leave out; empty where they leave out nothing."""
     left_out = result.arms[0].undrawn_mass if result.arms else 0.0
@@ -115,11 +106,18 @@ def describe_sampling_mode(result: ExactnessResult, question: ExactnessQuestion)
     return f"To save time, each distribution is computed once and used for every sample that needs it. This changes no sample.{engine}"
 
 
-def describe_seed_runs(p_values: SeedPValues | None) -> str:
+def build_seed_verdict(p_values: SeedPValues) -> PageVerdict:
     """What the p-values of many runs say, once all are there."""
-    if p_values is None or len(p_values.values) < SEEDS:
-        return f"{len(p_values.values) if p_values else 0} of {SEEDS} runs so far. What they say is told when all are there."
-    return p_values.conclusion
+    runs = len(p_values.values)
+    if runs < SEEDS:
+        return PageVerdict("waiting", f"{runs} of {SEEDS} runs so far.", "The answer comes when all are there.")
+    if p_values.is_uniform:
+        return PageVerdict("consistent", "Spread evenly, as of an exact decoder.", "No bar ends outside its box.")
+    return PageVerdict(
+        "rejected",
+        "Not spread evenly.",
+        "Some bars end outside their boxes, which happens to an exact decoder once in 100 times.",
+    )
 
 
 def describe_server_test(settings: Settings) -> str:

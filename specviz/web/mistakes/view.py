@@ -19,6 +19,7 @@ from specviz.web.common.error_sentences import explain_error
 from specviz.web.common.figure_cache import draw_cached
 from specviz.web.common.html import ALL_SIGNS, escape_markdown
 from specviz.web.common.page_head import end_with_row, show_page_head
+from specviz.web.common.side_by_side.payload import TEXTS as HISTOGRAM
 from specviz.web.common.side_by_side.payload import build_histogram, build_result_frames
 from specviz.web.common.side_by_side.words import RULE, build_heading, build_verify_command, describe_origin
 from specviz.web.mistakes import export, figures, words, work
@@ -51,9 +52,13 @@ def show_page() -> None:
         show_samples(state)
     if state.shown_result.arms is None:
         return
-    if state.shown_result.pairs:
+    said = [words.describe_run(state), words.describe_undrawn(state), *describe_origin(state)]
+    st.container(key="mistakes-conditions").caption(
+        escape_markdown(" ".join(filter(None, said)), ALL_SIGNS)
+    )  # it holds what a visitor typed
+    if pair := words.choose_texts(state):
         with open_screen("mistakes", "texts"):
-            show_texts(state, state.shown_result.pairs[0])
+            show_texts(state, pair)
     _show_distance_fold(state)
     _show_numbers_fold(state)
 
@@ -124,16 +129,13 @@ def show_samples(state: MistakeState) -> None:
         build_heading(question.settings),
         verdict,
         words.list_verdict_links(question, verdict),
+        texts=HISTOGRAM | {"answerFirst": "top"},
         is_live=state.has_own_result,
     )
     _component.draw(SAMPLES, {"view": "samples", "within": True, "payload": payload})
     _show_buttons(state)
     show_notes(state.notices, "mistakes-notes-live")
     show_notes(state.shown_result.notes, "mistakes-notes-distribution")
-    said = [words.describe_run(state), words.describe_undrawn(state), *describe_origin(state)]
-    st.container(key="mistakes-conditions").caption(
-        escape_markdown(" ".join(filter(None, said)), ALL_SIGNS)
-    )  # it holds what a visitor typed
 
 
 def _show_buttons(state: MistakeState) -> None:
@@ -143,13 +145,7 @@ def _show_buttons(state: MistakeState) -> None:
     with st.container(horizontal=True, vertical_alignment="center", key="mistakes-buttons"):
         label = "All samples drawn"
         if coming:
-            label = (
-                f"Draw {coming - n:,} more live"
-                if n
-                else "Draw until it is detected"
-                if is_detectable
-                else f"Draw {coming:,} live"
-            )
+            label = f"Draw {coming - n:,} more" if n else "Draw until it is detected" if is_detectable else f"Draw {coming:,}"
         draw = work.draw_until_detected if is_detectable and not n else work.draw_to_next_test
         session.show_work_button(
             st, state, label, "mistakes-draw", draw, disabled=not coming, type="secondary" if n else "primary"

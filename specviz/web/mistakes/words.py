@@ -28,7 +28,7 @@ from specviz.web.common.side_by_side.words import (
     format_percent,
     shorten_prompt,
 )
-from specviz.web.mistakes.state import MistakeQuestion, MistakeState, find_rejection
+from specviz.web.mistakes.state import FIRST, MistakeQuestion, MistakeState, find_rejection
 
 if TYPE_CHECKING:
     from specviz.evidence.results import InterimTest
@@ -40,49 +40,48 @@ PROJECTS = load_toml("texts/known_mistakes")["projects"]
 
 @lru_cache(maxsize=1)
 def build_groups() -> list[dict[str, Any]]:
-    """The list of the page: mistakes by who reported them, each with the samples that detected it in the recording."""
+    """The list of the page: bugs by the number of recorded samples that showed them, then those that samples do not show."""
     recorded = load_recorded_samples()
     results = {one.mistake: one.result for one in recorded.mistakes} if recorded else {}
     needed = {name: found.n for name, result in results.items() if (found := find_rejection(result))}
-    drawn = {name: result.n for name, result in results.items()}
-    groups: dict[str, list[PublishedMistake]] = {"reported": [], "derived": [], "unshown": [], "exact": []}
-    for mistake in REPORTED.values():
-        groups[_find_group(mistake)].append(mistake)
-    rows = []
-    for group, mistakes in groups.items():
-        mistakes.sort(key=lambda one: (needed.get(one.id, SIZES[-1]), one.id != "R4"))
-        shown = [
-            {"id": one.id, "title": name_mistake(one), "where": [{"words": words, "href": href} for words, href in list_reports(one)][:1],
-             "found": _count_needed(one, needed.get(one.id), drawn.get(one.id, 0)), "label": _describe_found(one, needed.get(one.id), drawn.get(one.id, 0))}
-            for one in mistakes
-        ]  # fmt: skip
-        rows.append({"title": TEXTS["groups"][group], "rows": shown})
-    return rows
+    sizes = sorted({needed[one.id] for one in list_wrong() if one.id in needed and one.can_be_sampled})
+    groups: dict[int | str, list[dict[str, Any]]] = {name: [] for name in (*sizes, "open", "unshown", "purpose", "exact")}
+    for mistake in sorted(REPORTED.values(), key=lambda one: (one.id != FIRST, not one.is_reported)):
+        group = _find_group(mistake)
+        shown_by = needed.get(mistake.id, "open") if group == "sampled" else group
+        found = _describe_found(mistake, needed.get(mistake.id), results[mistake.id].n if mistake.id in results else 0)
+        groups[shown_by].append(
+            {"id": mistake.id, "title": name_mistake(mistake), "where": _list_first_report(mistake), "label": found}
+        )
+    texts = TEXTS["groups"]
+    titles = {name: texts["found"].format(n=f"{name:,}") if isinstance(name, int) else texts[name] for name in groups}
+    return [{"title": titles[name], "rows": rows} for name, rows in groups.items() if rows]
+
+
+def _list_first_report(mistake: PublishedMistake) -> list[dict[str, str]]:
+    """Where a row says that it was found."""
+    reports = list_reports(mistake)[:1] or [(TEXTS["groups"]["unreported"], "")]
+    return [{"words": words, "href": href} for words, href in reports]
 
 
 def build_list_texts() -> dict[str, str]:
     """Words around the list."""
-    return {name: TEXTS["groups"][name].format(all=len(list_wrong())) for name in ("label", "pick", "more", "fewer", "needed")}
+    return {
+        name: TEXTS["groups"][name].format(all=len(list_wrong())) for name in ("label", "pick", "more", "fewer", "before", "next")
+    }
 
 
 def list_wrong() -> list[PublishedMistake]:
-    """The bugs: all but those that were reported and are exact."""
-    return [one for one in REPORTED.values() if _find_group(one) != "exact"]
+    """The bugs: all but what is lossy on purpose, and what was reported and is exact."""
+    return [one for one in REPORTED.values() if _find_group(one) in ("sampled", "unshown")]
 
 
 def _find_group(mistake: PublishedMistake) -> str:
     if mistake.tier == "exact":
         return "exact"
-    if not mistake.can_be_sampled:
-        return "unshown"
-    return "reported" if mistake.is_reported else "derived"
-
-
-def _count_needed(mistake: PublishedMistake, needed: int | None, drawn: int) -> str:
-    """The same as a number: samples that were enough, or that were not; empty where samples cannot show the mistake."""
-    if not mistake.can_be_sampled or not (needed or drawn):
-        return ""
-    return f"{needed:,}" if needed else f"> {drawn:,}"
+    if mistake.on_purpose:
+        return "purpose"
+    return "sampled" if mistake.can_be_sampled else "unshown"
 
 
 def _describe_found(mistake: PublishedMistake, needed: int | None, drawn: int) -> str:
@@ -259,10 +258,14 @@ def build_tests_table(state: MistakeState) -> list[dict[str, str]]:
 
 def build_texts_title(state: MistakeState) -> str:
     """What stands over the texts side by side."""
-    said, (alike, of) = TEXTS["texts"], state.shown_result.alike
-    if alike == of:
-        return str(said["alike"].format(of=of))
-    return str(said["apart"].format(tries=said["some" if alike else "all"].format(apart=of - alike, of=of)))
+    alike, of = state.shown_result.alike
+    return str(TEXTS["texts"]["alike" if alike == of else "apart"].format(of=of))
+
+
+def choose_texts(state: MistakeState) -> TextPair | None:
+    """The pair of texts that differs the latest, so that a reader has the most to compare; the first where none differs."""
+    pairs = state.shown_result.pairs
+    return max(pairs, key=lambda pair: (pair.first[0] != pair.first[1], len(pair.same)), default=None) if pairs else None
 
 
 def find_wrong_text(question: MistakeQuestion) -> int:

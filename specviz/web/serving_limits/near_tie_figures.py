@@ -23,6 +23,7 @@ FLOOR = 1e-4  # margins below, which are 0 or nearly so, stand on this edge of t
 BINS = 20
 BEFORE, AFTER, CONTEXT = 30, 10, 8  # tokens of a story before and after the difference, and of a row of the table
 BEGIN = re.compile(r"[.!?][”\"]?\s+|\n")
+OPENING = re.compile(r'(?<![^\s(])"')
 SENTENCE = re.compile(r"[^.!?\n]*[.!?][”\"]?")
 MARGIN = "lead of the best token, in logits"
 
@@ -222,10 +223,15 @@ class NearTieStory:
         )
 
 
+def curl_quotes(text: str) -> str:
+    """A model's straight quotes as the page writes its own."""
+    return OPENING.sub("“", text).replace('"', "”").replace("'", "’")
+
+
 def build_fork(story: NearTieStory, notes: Mapping[str, str], shares: str) -> str:
     """Build two texts as HTML: their common beginning, and in each way the two best next tokens as bars and how it goes on.
 
-    notes: what a number type is, by its name; shares: what the bars are.
+    notes: what a number type is, by its name; shares: what the bars are, with places for the word that leads and its lead in percentage points.
     """
     ways = ""
     for way, (name, rest) in enumerate(zip(story.names, story.after, strict=True)):
@@ -234,10 +240,11 @@ def build_fork(story: NearTieStory, notes: Mapping[str, str], shares: str) -> st
             for token, share in zip(story.tokens, story.compare_tokens(way), strict=True)
         )
         note = f" <small>{escape(notes[name])}</small>" if name in notes else ""
-        said = f"<q><b>{escape(story.tokens[way].strip())}</b>{escape(rest)}</q>"
-        said_of_bars = f"<p class='shares'>{escape(shares)}</p>"
+        word, (one, other) = story.tokens[way].strip(), story.compare_tokens(way)
+        said = f"<q><b>{escape(word)}</b>{escape(curl_quotes(rest))}</q>"
+        said_of_bars = f"<p class='shares'>{escape(shares.format(word=word, lead=f'{100.0 * abs(one - other):.2g}'))}</p>"
         ways += f"<div><h3>{escape(name)}{note}</h3>{said_of_bars}{bars}<p class='half'><span>50%</span></p><p class='writes'><span>so it writes</span>{said}</p></div>"
-    return f"<div class='fork'><p class='begin'><q>… {escape(story.before.strip())} <i aria-hidden='true'></i></q></p><div class='ways'>{ways}</div></div>"
+    return f"<div class='fork'><p class='begin'><q>… {escape(curl_quotes(story.before.strip()))} <i aria-hidden='true'></i></q></p><div class='ways'>{ways}</div></div>"
 
 
 def build_lead_bars(story: NearTieStory) -> str:

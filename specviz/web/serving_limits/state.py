@@ -14,7 +14,7 @@ from specviz.web.common import links
 from specviz.web.common.page_state import MeasurementState
 
 RECORDED = ASSETS / "traces" / "setups.json"
-ARM = "bf16"  # the comparison that the page opens with
+ARM = "int8"  # the comparison that the page opens with
 
 
 @lru_cache(maxsize=1)

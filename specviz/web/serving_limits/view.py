@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from html import escape
 from typing import Any
 
 import streamlit as st
@@ -90,15 +91,11 @@ def show_story(one: SetupComparison) -> None:
 
     The story stays when a visitor measures.
     """
-    story = next(
-        filter(
-            None, (ties.build_story(of.near_ties.summarize(arm)) for of in (load_recorded_setups(), one) if of for arm in STORIES)
-        ),
-        None,
-    )
+    told = ((of, ties.build_story(of.near_ties.summarize(arm))) for of in (load_recorded_setups(), one) if of for arm in STORIES)
+    source, story = next(((of, story) for of, story in told if story), (one, None))
     if story is None:
         return
-    about = TEXTS["writer"].format(first=story.names[0], second=story.names[1])
+    about = TEXTS["writer"].format(pair=escape(pairs.name_pair(source.models.get("pair", pairs.DEFAULT))))
     st.html(f"<p class='fork-about'>{about}</p>{ties.build_fork(story, TEXTS['number_types'], TEXTS['shares'])}")
     neither = TEXTS["neither"]
     answers = (*(f"The {name} text" for name in story.names), neither)

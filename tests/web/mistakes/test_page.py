@@ -30,7 +30,7 @@ from specviz.web.common.side_by_side.state import MOST_SLOW, load_recorded_sampl
 from specviz.web.common.side_by_side.words import format_odds
 from specviz.web.jobs import cache
 from specviz.web.mistakes import export, figures, view, words, work
-from specviz.web.mistakes.state import FIRST, HIDDEN, MistakeQuestion, find_rejection
+from specviz.web.mistakes.state import FIRST, HIDDEN, MistakeQuestion, MistakeState, find_rejection
 from tests.pages import PROMPT, draw_first_paint, open_on_tiny_pair, settle
 from tests.web.mistakes.test_draws import BASE, build_state
 
@@ -226,20 +226,33 @@ def test_the_list_has_every_mistake_once_in_plain_words_with_who_reported_it_and
     assert by_id["R6"]["where"] == [{"words": "vLLM #54282", "href": "https://github.com/vllm-project/vllm/issues/54282"}]
     recorded = {one.mistake: find_rejection(one.result) for one in load_recorded_samples().mistakes}
     for name, found in recorded.items():
-        assert not found or (by_id[name]["found"], by_id[name]["label"]) == (f"{found.n:,}", f"detected with {found.n:,} samples")
-    assert (by_id["R7"]["found"], by_id["R7"]["label"]) == ("> 100,000", "not detected with 100,000 samples")
-    reported, derived, unshown, exact = ([row["id"] for row in group["rows"]] for group in groups)
-    of = len(reported) + len(derived) + len(unshown)
-    assert of == len(words.list_wrong()) and {row["found"] for row in groups[2]["rows"]} == {""}
+        assert not found or by_id[name]["label"] == f"detected with {found.n:,} samples"
+    assert by_id["R7"]["label"] == "not detected with 100,000 samples"
+    ids = {group["title"]: [row["id"] for row in group["rows"]] for group in groups}
+    *shown, open_, unshown, purpose, exact = ids.values()
+    assert list(ids)[: len(shown)] == ["100 samples show it", "1,000 samples show it", "10,000 samples show it"]
+    assert all(
+        f"{recorded[name].n:,} samples show it" == title for title, names in ids.items() for name in names if names in shown
+    )
+    of = sum(map(len, (*shown, open_, unshown)))
+    assert of == len(words.list_wrong())
     texts = words.build_list_texts()
-    assert (texts["pick"], texts["more"]) == (f"{of} bugs", f"Show all {of}"), "one number of bugs on the page"
-    assert not any(re.search(r"\d", group["title"]) for group in groups)
-    assert all(REPORTED[name].is_reported for name in (*reported, *exact)) and not any(
-        REPORTED[name].is_reported for name in derived
+    assert (texts["pick"], texts["more"]) == (f"{of} bugs", "Show all bugs"), "one number of bugs on the page"
+    assert shown[0][0] == words.FIRST, "the list begins with the bug that the page opens with"
+    assert all(REPORTED[name].can_be_sampled and not recorded[name] for name in open_)
+    assert purpose == ["R21", "lenience"] and all(REPORTED[name].on_purpose for name in purpose)
+    assert not any(REPORTED[name].can_be_sampled for name in (*unshown, *exact)) and all(
+        REPORTED[name].is_reported for name in exact
     )
-    assert all(REPORTED[name].can_be_sampled for name in (*reported, *derived)) and not any(
-        REPORTED[name].can_be_sampled for name in (*unshown, *exact)
-    )
+    assert by_id["gate"]["where"] == [{"words": "no report known", "href": ""}]
+
+
+def test_the_two_texts_are_those_that_differ_the_latest():
+    one = MistakeState(MistakeQuestion(load_recorded_samples().find_mistake("R4").settings, "R4"))
+    chosen, pairs = words.choose_texts(one), one.shown_result.pairs
+    assert chosen.first[0] != chosen.first[1] and len(chosen.same) == max(len(pair.same) for pair in pairs) > len(pairs[0].same)
+    one.result = replace(build_mistake_result((500, 500, 0)), pairs=())
+    assert words.choose_texts(one) is None
 
 
 @pytest.mark.parametrize(

@@ -77,9 +77,9 @@ def test_a_damaged_link_opens_and_every_bad_value_is_named_as_text():
 
 
 def test_a_link_leads_to_what_it_was_made_from():
-    for ask in (SetupsQuestion(Settings(prompt="Once"), "int8"), SetupsQuestion(Settings())):
+    for ask in (SetupsQuestion(Settings(prompt="Once"), "bf16"), SetupsQuestion(Settings())):
         assert SetupsQuestion.from_link(ask.link(), Settings(prompt="other")) == (ask, [])
-    with pytest.raises(SettingsError, match="arm must be one of bf16"):
+    with pytest.raises(SettingsError, match="arm must be one of int8"):
         SetupsQuestion(Settings(), "fp4")
     cut = SetupsQuestion(Settings(temperature=0.5, top_k=3, gamma=7).with_uniform(0, "accept", 0.1)).settings
     assert (cut.temperature, cut.top_k, cut.gamma, cut.is_edited) == (1.0, None, 3, False)
@@ -252,9 +252,9 @@ def test_a_measurement_of_a_visitors_text_takes_its_place(ready_page):
     )
     assert ticket.shares == sorted(ticket.shares) and ticket.shares[-1] == 1.0
     assert len(visit.shown_result.near_ties.comparisons["bf16"]) == 1
-    assert visit.choose(replace(ask, arm="int8")) and visit.has_own_result, "another arm only shows"
+    assert visit.choose(replace(ask, arm="bf16")) and visit.has_own_result, "another arm only shows"
     assert (
-        not visit.choose(replace(ask, arm="int8"))
+        not visit.choose(replace(ask, arm="bf16"))
         and visit.choose(SetupsQuestion(Settings(prompt="Once")))
         and not visit.has_own_result
     )
@@ -379,12 +379,14 @@ def test_the_page_opens_with_the_question_and_what_models_wrote_is_text():
     seen = open_page({})
     assert any("Which of the two is wrong?" in line for line in seen["said"])
     story = ties.NearTieStory(("<x>", "y"), "<b>", ("<c>", "d"), ("<e>", "f"), 1, (0.1, 0.2), 1.0)
-    fork, bars = ties.build_fork(story, {"<x>": "<note>"}, "<of both>"), ties.build_lead_bars(story)
+    fork, bars = ties.build_fork(story, {"<x>": "<note>"}, "<of both> {word} {lead}"), ties.build_lead_bars(story)
     assert (
         all(raw not in fork + bars for raw in ("<x>", "<b></", "<c>", "<e>", "<note>", "<of both>"))
         and "&lt;c&gt;" in fork
         and "&lt;c&gt;" in bars
     )
+    assert re.findall("&lt;of both&gt; (.*?)</p>", fork) == ["&lt;c&gt; 5", "d 10"], "who leads, by how many points"
+    assert ties.curl_quotes('"I\'m not," he said ("no")') == "“I’m not,” he said (“no”)"
     assert "<b>&lt;c&gt;</b>&lt;e&gt;" in fork and "… &lt;b&gt;" in fork and "<small>&lt;note&gt;</small>" in fork
     assert re.findall("(best|second)'><b>([^<]+)</b>.*?width:([0-9.]+)%", fork) == [
         ("best", "&lt;c&gt;", "52.50"), ("second", "d", "47.50"), ("second", "&lt;c&gt;", "45.02"), ("best", "d", "54.98"),

@@ -48,6 +48,7 @@ def build_histogram(
     links: Sequence[tuple[str, str]] = (),
     texts: Mapping[str, Any] = TEXTS,
     is_live: bool = False,
+    control: CellShares | None = None,
 ) -> dict[str, Any]:
     """The payload.
 
@@ -58,6 +59,7 @@ def build_histogram(
         links: After the verdict's details, words and addresses.
         texts: Of the component, with the keys of TEXTS.
         is_live: Whether the visitor has waited for the samples, so that the bars arrive at once.
+        control: As many samples without a draft, shown where the ends of the bars are magnified.
     """
     answer = None
     if verdict is not None:
@@ -65,10 +67,14 @@ def build_histogram(
             "mark": verdict.mark, "words": verdict.words, "details": verdict.details, "number": verdict.number,
             "links": [{"words": words, "href": address} for words, address in links],
         }  # fmt: skip
-    said = dict(texts)
+    said = dict(texts) | {"ring": texts["ring"] if control else ""}
     if any(SPACE in label for label in frames["labels"]) and said.get("space"):
         said["signs"] = [said["space"], *said["signs"]]
-    return {**frames, "heading": heading, "answer": answer, "texts": said, "live": is_live}
+    drawn = {**frames, "heading": heading, "answer": answer, "texts": said, "live": is_live}
+    if control is None:
+        return drawn
+    conclusion = f"{frames['conclusion']} {control.conclusion}"
+    return drawn | {"conclusion": conclusion, "control": build_frames((control,))["frames"][0]}
 
 
 def build_result_frames(result: Any) -> dict[str, Any]:
