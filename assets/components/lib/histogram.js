@@ -96,7 +96,7 @@ export class Strip {
     this.exact = exact;
     this.control = control;
     this.dot = h("i", { class: "dot" });
-    this.ring = h("i", { class: "ring" });
+    this.ring = h("i", { class: "without" });
     this.node = h("span", { class: "inBox" }, h("i", { class: "band" }), h("i", { class: "exact" }), this.ring, this.dot);
     this.node.style.setProperty("--box", `${100 * BOX}%`);
   }
@@ -120,7 +120,7 @@ export class Strip {
 }
 
 /** Swatches with what they mean. */
-export function makeKey(texts, names = ["share", "exact", "band", "dot", "ring", "outside"]) {
+export function makeKey(texts, names = ["share", "exact", "band", "dot", "without", "outside"]) {
   return h("ul", { class: "key" }, ...names.filter((name) => texts[name]).map((name) => h("li", { class: `of-${name}` }, h("i", { class: name }), h("span", {}, texts[name]))),
     ...(texts.signs ?? []).map(([sign, words]) => h("li", { class: "of-signs" }, h("b", {}, sign), h("span", {}, words))));
 }
@@ -160,6 +160,7 @@ export class Histogram {
     this.payload = payload;
     this.frames = frames;
     this.fill(needsMagnifier(frames.at(-1), payload.exact, payload.end));
+    this.resize();
     this.play(start);
   }
 
@@ -178,9 +179,7 @@ export class Histogram {
     const sides = h("span", { class: "sides", "aria-hidden": "true" }, ...(texts.sides ?? []).map((words) => h("span", {}, words)));
     this.names.replaceChildren(h("span", {}), h("span", {}), ...(magnified ? [sides] : []), h("span", { class: "value" }, texts.samples), h("span", { class: "value exactly" }, texts.exactly));
     this.rows.replaceChildren(...this.parts.map((one) => one.node));
-    this.node.classList.toggle("answerFirst", Boolean(texts.answerFirst));
-    this.node.classList.toggle("answerTop", texts.answerFirst === "top"); // before the heading
-    const key = makeKey(magnified ? texts : { ...texts, dot: "", ring: "" });
+    const key = makeKey(magnified ? texts : { ...texts, dot: "", without: "" });
     this.key.replaceWith(key);
     this.key = key;
     show(this.answer, Boolean(answer));
@@ -227,7 +226,10 @@ export class Histogram {
   }
 
   resize() {
-    this.node.classList.toggle("wide", this.node.clientWidth >= WIDE);
+    const isWide = this.node.clientWidth >= WIDE, first = this.payload?.texts.answerFirst;
+    this.node.classList.toggle("wide", isWide);
+    this.node.classList.toggle("answerFirst", Boolean(first) && !isWide);
+    this.node.classList.toggle("answerTop", first === "top" && !isWide); // before the heading
   }
 
   close() {

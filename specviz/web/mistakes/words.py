@@ -14,6 +14,7 @@ from specviz.records import load_toml
 from specviz.statistics.finding import format_p_for_table
 from specviz.web.common import html
 from specviz.web.common.html import TextLine
+from specviz.web.common.pairs import name_pair
 from specviz.web.common.side_by_side.state import load_recorded_samples
 from specviz.web.common.side_by_side.words import (
     PageVerdict,
@@ -23,7 +24,6 @@ from specviz.web.common.side_by_side.words import (
     describe_conditions,
     describe_detectable,
     describe_excess,
-    describe_prompt,
     describe_rejection,
     format_percent,
     shorten_prompt,
@@ -120,9 +120,9 @@ def _name_report(words: str, address: str) -> str:
 
 
 def describe_run(state: MistakeState) -> str:
-    """Text, settings and number of samples."""
+    """Models, settings and number of samples."""
     question, n = state.question, state.result.n
-    said = f"{describe_prompt(question.settings.prompt)}: {describe_conditions(question.settings)}"
+    said = f"Models: {name_pair(question.settings.pair)} · {describe_conditions(question.settings)}"
     if n and state.has_own_result:
         said += f" · {n:,} samples of each so far"
     slow = f" Sampling it takes the full decoder, so this page draws at most {question.max_samples:,} samples."

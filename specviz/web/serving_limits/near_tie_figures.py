@@ -240,9 +240,9 @@ def build_fork(story: NearTieStory, notes: Mapping[str, str], shares: str) -> st
             for token, share in zip(story.tokens, story.compare_tokens(way), strict=True)
         )
         note = f" <small>{escape(notes[name])}</small>" if name in notes else ""
-        word, (one, other) = story.tokens[way].strip(), story.compare_tokens(way)
+        word, (one, other) = story.tokens[way].strip(), (round(100.0 * share, 2) for share in story.compare_tokens(way))
         said = f"<q><b>{escape(word)}</b>{escape(curl_quotes(rest))}</q>"
-        said_of_bars = f"<p class='shares'>{escape(shares.format(word=word, lead=f'{100.0 * abs(one - other):.2g}'))}</p>"
+        said_of_bars = f"<p class='shares'>{escape(shares.format(word=word, lead=f'{abs(one - other):.2g}'))}</p>"
         ways += f"<div><h3>{escape(name)}{note}</h3>{said_of_bars}{bars}<p class='half'><span>50%</span></p><p class='writes'><span>so it writes</span>{said}</p></div>"
     return f"<div class='fork'><p class='begin'><q>… {escape(curl_quotes(story.before.strip()))} <i aria-hidden='true'></i></q></p><div class='ways'>{ways}</div></div>"
 

@@ -67,7 +67,7 @@ def build_histogram(
             "mark": verdict.mark, "words": verdict.words, "details": verdict.details, "number": verdict.number,
             "links": [{"words": words, "href": address} for words, address in links],
         }  # fmt: skip
-    said = dict(texts) | {"ring": texts["ring"] if control else ""}
+    said = dict(texts) | {"without": texts["without"] if control else ""}
     if any(SPACE in label for label in frames["labels"]) and said.get("space"):
         said["signs"] = [said["space"], *said["signs"]]
     drawn = {**frames, "heading": heading, "answer": answer, "texts": said, "live": is_live}

@@ -170,11 +170,6 @@ def describe_conditions(settings: Settings) -> str:
     )
 
 
-def describe_prompt(prompt: str) -> str:
-    """The text that samples continue, for the line of conditions."""
-    return f"After “{shorten_prompt(prompt)}”" if prompt else "After the start token"
-
-
 def announce_next_test(state: SamplingState) -> str:
     """When the next test comes."""
     coming = state.find_test_after(state.shown_result.n)
