@@ -46,7 +46,9 @@ def test_the_page_opens_with_recorded_samples_and_their_verdict_and_without_torc
         "mistakes": "came 23 times in 100 samples, where about 62 are expected.",
     }[page]
     answers = [one["payload"]["answer"]["words"] for one in seen["given"] if one.get("payload", {}).get("answer")]
-    assert answers[0].endswith(verdict) and len(answers) == (2 if page == "exactness" else 1), "the runs have an answer of their own"
+    assert answers[0].endswith(verdict) and len(answers) == (2 if page == "exactness" else 1), (
+        "the runs have an answer of their own"
+    )
 
 
 def test_what_is_recorded_is_the_question_that_the_pages_open_with():
