@@ -73,7 +73,7 @@ def test_a_random_number_that_is_never_zero_is_said_not_to_be_seen(ready_page):
     work.draw_samples(one, FreeTicket(), 100)
     said = words.build_verdict(one)
     assert one.result.same == 100 and one.result.alike == (12, 12)
-    assert (said.mark, said.words) == ("unshown", "Sampling never shows this mistake.")
+    assert (said.mark, said.words) == ("unshown", "Sampling never shows this bug.")
     assert "Same random numbers, same texts" in words.build_texts_title(one)
 
 
