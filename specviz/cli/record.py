@@ -30,6 +30,7 @@ from specviz.speed.records.passage import TimedRound
 from specviz.trace import SCHEMA, Trace
 
 PROMPT = "Once upon a time there lived an old"  # of the methods and the passage, without --prompt
+LATER_ROUNDS = 2  # opening: after the round that the page opens with
 SURVEY_TOKENS = 96  # tokens of each other text of the passage
 OPENING_TOKENS, CONTINUATION_TOKENS = 48, 64  # plans, batches, setups: tokens before and after each place of a text
 PLAN_PROBES = 15  # plans: runs of the cost probes
@@ -76,9 +77,11 @@ def record_opening(settings: Settings, options: argparse.Namespace, progress: Pr
         settings = replace(race.settings, pair=settings.pair, device=settings.device, dtype=settings.dtype)
     pair = load_models(settings)
     decode_run(pair, settings, rounds=2, bars=0)  # first passes are slow; the times shown are those of a warm pair
-    trace = decode_run(pair, settings, rounds=options.rounds)
-    if race is not None:
-        trace = copy_times(trace, race.speculative)
+    if race is None:
+        trace = decode_run(pair, settings, rounds=options.rounds)
+    else:
+        shown = choose_opening_round(decode_run(pair, settings).rounds)
+        trace = copy_times(decode_run(pair, settings, rounds=max(options.rounds, shown + 1 + LATER_ROUNDS)), race.speculative)
     trace = replace(trace, models=trace.models | hash_pair(pair))  # an export of it names them without the weights at hand
     opens = f"opens with round {choose_opening_round(trace.rounds) + 1} of {len(trace.rounds)}"
     return RecordedText(
@@ -340,7 +343,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_drafting_options(parser)
     parser.set_defaults(gamma=None, max_new_tokens=None)  # their defaults depend on what is recorded
 
-    add_count(add, "rounds", 1, NO_LIMIT, "opening: number of rounds", 6)
+    add_count(add, "rounds", 1, NO_LIMIT, "opening: number of rounds, of the race at least", 6)
     add_count(
         add,
         "seeds",

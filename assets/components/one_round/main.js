@@ -245,7 +245,7 @@ class RoundView {
     this.node.classList.toggle("grand", width >= 1400 && window.innerHeight >= 900);
     const others = [...this.node.children].reduce((sum, one) => sum + (one === this.scene || one === this.tour.ring || !one.offsetHeight ? 0 : one.offsetHeight + GAP), 0);
     const free = this.room ? this.room.height - others : window.innerHeight - others - HEADROOM[this.narrow ? "narrow" : "wide"];
-    const height = this.narrow ? Math.max(208, Math.min(this.room ? 520 : 320, free)) : Math.max(this.room ? 208 : 264, Math.min(620, free));
+    const height = this.narrow ? Math.max(this.room ? 208 : 240, Math.min(this.room ? 520 : 320, free)) : Math.max(this.room ? 208 : 264, Math.min(620, free));
     const { fontSize, fontFamily } = getComputedStyle(this.bars.slots[0].name); // read here alone
     this.size = { width, height, font: `${fontSize} ${fontFamily}` };
     setSize(this.svg, width, height);

@@ -150,7 +150,8 @@ def add_rates(passage: Passage, runs: Sequence[Sequence[TimedRound]]) -> Passage
     assert passage.middle is not None, "a run has ended"
     middle = {lane: found[passage.middle] for lane, found in lanes.items()}
     if all([one.round for one in lanes[lane][0]] == [one.round for one in middle[lane]] for lane in LANES):
-        passage = replace(passage, **{lane: _replace_times(getattr(passage, lane), middle[lane]) for lane in LANES})
+        timed: dict[str, Any] = {lane: _replace_times(getattr(passage, lane), middle[lane]) for lane in LANES}
+        passage = replace(passage, **timed)
     return passage
 
 

@@ -1,6 +1,6 @@
 """Which round One round opens with: a stated rule instead of a choice by hand. Plain records, no torch.
 
-The recorded run is the first rounds of the race of the front page, with their distributions. The rule looks at what was decided, never at times.
+The recorded run is the first rounds of the race of the front page, with their distributions. The rule looks at what was drawn and decided, never at times.
 """
 
 from __future__ import annotations
@@ -12,18 +12,27 @@ from specviz.errors import TraceError
 from specviz.speed.records.passage import Lane
 from specviz.trace import Round, Trace
 
-DRAFTED, ACCEPTED = 3, 2  # of a round that is preferred
+LEAST = 0.05  # probability of each token that was drawn, in the distribution that it was drawn from: a rare draw is not what a round is about
 
 
 def choose_opening_round(rounds: Sequence[Round]) -> int:
-    """Number, from 0, of the round to open with.
+    """Number, from 0, of the round to open with; 0 where none fits.
 
-    That is the first after the one that reads the prompt which accepts a draft token, rejects one and ends with a replacement; if one of them has
-    ``DRAFTED`` draft tokens and ``ACCEPTED`` accepted ones, the first of those. 0 where no round fits.
+    That is the first after the one that reads the prompt which accepts a draft token, rejects one and ends with a replacement, and in which no
+    token had a probability below ``LEAST`` when it was drawn: draft tokens in q, the replacement in the residual distribution.
     """
-    fit = [n for n, one in enumerate(rounds) if n and one.accepted_path and one.ending.kind == "residual"]
-    preferred = (n for n in fit if (len(rounds[n].proposals), len(rounds[n].accepted_path)) == (DRAFTED, ACCEPTED))
-    return next(preferred, fit[0] if fit else 0)
+    return next((n for n, one in enumerate(rounds) if n and _is_typical(one)), 0)
+
+
+def _is_typical(round_: Round) -> bool:
+    if not round_.accepted_path or round_.ending.kind != "residual" or min(one.q for one in round_.proposals) < LEAST:
+        return False
+    rejected = max(n for n, one in enumerate(round_.proposals) if one.accepted is False)
+    probs = round_.distributions[rejected] if rejected < len(round_.distributions) else None
+    if probs is None or probs.residual is None or round_.ending.token not in probs.tokens:
+        return False
+    mass = sum(probs.residual) + probs.rest["residual"]
+    return probs.residual[probs.tokens.index(round_.ending.token)] >= LEAST * mass
 
 
 def is_start_of(rounds: Sequence[Round], lane: Lane) -> bool:

@@ -126,7 +126,7 @@ class OneRoundState(PageState):
     def origin(self) -> str:
         """Where the run on screen comes from, with {n} for the number of a round; empty before the first run."""
         trace, race = self.run.trace, load_recorded_race()
-        return "" if trace is None else find_origin(trace, self.run.mode, race and race.speculative)
+        return "" if trace is None else find_origin(trace, self.run.mode, None if race is None else race.speculative)
 
     @property
     def notices(self) -> list[str]:

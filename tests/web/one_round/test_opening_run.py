@@ -10,18 +10,30 @@ from specviz.errors import TraceError
 from specviz.speed.records.passage import Lane
 from specviz.web.front.state import load_recorded_race
 from specviz.web.jobs import cache
-from specviz.web.one_round.opening_run import choose_opening_round, copy_times, is_start_of
+from specviz.web.one_round.opening_run import LEAST, choose_opening_round, copy_times, is_start_of
 from tests import traces
 
 REJECTED, BONUS = traces.build_story().rounds  # four draft tokens, two accepted and replaced; four accepted
+REJECTED = replace(REJECTED, proposals=tuple(replace(one, q=max(one.q, LEAST)) for one in REJECTED.proposals))
 
 
-def build_rounds(*counts: tuple[int, int]) -> list:
-    """Rounds that end with a replacement, each with so many draft tokens and so many accepted ones."""
-    return [
-        replace(REJECTED, proposals=REJECTED.proposals[:drafted], accepted_path=tuple(range(accepted)))
-        for drafted, accepted in counts
-    ]
+def scale_residual(factor: float):
+    """The rejected round with so many times the residual of its replacement; the rest of the vocabulary has what is left."""
+    probs, token = REJECTED.distributions[2], REJECTED.ending.token
+    place, left = probs.tokens.index(token), sum(probs.residual) + probs.rest["residual"]
+    residual = tuple(one * factor if n == place else one for n, one in enumerate(probs.residual))
+    changed = replace(probs, residual=residual, rest=probs.rest | {"residual": left - sum(residual)})
+    return replace(REJECTED, distributions=(*REJECTED.distributions[:2], changed, *REJECTED.distributions[3:]))
+
+
+def share_of_replacement(round_) -> float:
+    probs = round_.distributions[2]
+    return probs.residual[probs.tokens.index(round_.ending.token)] / (sum(probs.residual) + probs.rest["residual"])
+
+
+RARE_DRAFT = replace(REJECTED, proposals=(*REJECTED.proposals[:3], replace(REJECTED.proposals[3], q=0.99 * LEAST)))
+NONE_ACCEPTED = replace(REJECTED, accepted_path=())
+UNRECORDED = replace(REJECTED, distributions=())
 
 
 @pytest.mark.parametrize(
@@ -30,13 +42,16 @@ def build_rounds(*counts: tuple[int, int]) -> list:
         ([REJECTED], 0),
         ([REJECTED, REJECTED, REJECTED], 1),
         ([REJECTED, BONUS, REJECTED], 2),
-        ([BONUS, *build_rounds((3, 0), (3, 1))], 2),
-        ([BONUS, *build_rounds((3, 1), (4, 2), (3, 2), (3, 2))], 3),
+        ([BONUS, NONE_ACCEPTED, REJECTED], 2),
+        ([BONUS, RARE_DRAFT, REJECTED], 2),
+        ([BONUS, scale_residual(0.1), REJECTED], 2),
+        ([BONUS, UNRECORDED, REJECTED], 2),
         ([REJECTED, BONUS, BONUS], 0),
         ([], 0),
     ),
 )
-def test_the_first_later_round_with_an_acceptance_and_a_replacement_opens_two_of_three_accepted_before_others(rounds, chosen):
+def test_the_first_later_round_opens_that_accepts_and_replaces_and_has_no_rare_draw(rounds, chosen):
+    assert share_of_replacement(REJECTED) > LEAST > share_of_replacement(scale_residual(0.1))
     assert choose_opening_round(rounds) == chosen
 
 
@@ -59,5 +74,5 @@ def test_the_shipped_run_is_the_beginning_of_the_race_with_its_times():
     assert recording.settings == race.trace.settings and is_start_of(recording.rounds, race)
     assert [one.timing for one in recording.rounds] == [one.timing for one in race.trace.rounds[: len(recording.rounds)]]
     shown = recording.rounds[choose_opening_round(recording.rounds)]
-    assert (len(shown.proposals), len(shown.accepted_path), shown.ending.kind) == (3, 2, "residual")
+    assert (len(shown.proposals), len(shown.accepted_path), shown.ending.kind) == (3, 1, "residual")
     assert all(shown.timing.get(part) for part in ("draft", "target")), "a round with its own times"
