@@ -117,7 +117,7 @@ def test_a_link_to_a_step_opens_there_and_the_live_app_is_led_to_with_it(open_pa
 
 
 def test_a_number_in_a_persons_hand_shows_its_fate_and_falls_back_where_no_model_can_go_on(open_page, address):
-    page = open_page(f"{address}one_round.html?at=1.7")
+    page = open_page(f"{address}one_round.html?at=12.6")
     disc = page.locator(".grip")
     recorded = disc.get_attribute("aria-valuenow")
     disc.focus()
