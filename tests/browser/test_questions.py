@@ -185,8 +185,9 @@ def test_a_link_to_no_question_opens_the_first_with_a_sentence(open_questions):
     expect(page.locator(".notices")).to_contain_text("'<b>9</b>' is not one of 1 to 8")
 
 
-def test_the_focus_stays_where_the_answer_was_given(open_questions):
+def test_the_focus_stays_where_the_answer_was_given_and_an_answer_of_one_line_has_one(open_questions):
     page = open_questions()
+    assert all(one.bounding_box()["height"] <= 48 for one in find_visible(page, ".option").all())
     option = find_visible(page, ".option").nth(1)
     option.focus()
     page.keyboard.press("Enter")

@@ -51,7 +51,7 @@ export class Card {
 
 function optionOf(text, i, count, choose) {
   const node = button("", `key ${i + 1}`, choose, "option");
-  node.append(h("span", { class: "aloud" }, `Answer ${i + 1} of ${count}: `), h("span", { class: "n", "aria-hidden": "true" }, "ABCD"[i]), h("span", { class: "said" }, text),
+  node.append(h("span", { class: "aloud" }, `Answer ${i + 1} of ${count}: `), h("span", { class: "n", "aria-hidden": "true" }, "ABCD"[i]), h("span", { class: "reply" }, text),
     h("span", { class: "sign", "aria-hidden": "true" }), h("span", { class: "aloud" }));
   return node;
 }

@@ -54,12 +54,12 @@ def _compare_speeds() -> BarPicture:
     one, worst = headline.FACTORS[HEAT][0], plain.ms.value / bad.ms.value
     values = {
         "one text": (one, f"{one:.2f}"),
-        f"{rows} at once": (many.value, f"{many.value:.2f}"),
+        f"{rows} texts at once": (many.value, f"{many.value:.2f}"),
         "worst draft": (worst, f"{worst:.2f}"),
     }
     drafted = f"{headline.GAMMA}, {gamma} and {compared.settings.gamma} draft tokens a round"
     title = f"speed, no draft = 1 (small pair, temperature {HEAT}; {drafted}; {headline.MACHINE})"
-    return build_comparison(title, values, "one text", (1.0, "no draft"))
+    return build_comparison(title, values, "1 text", (1.0, "no draft"))
 
 
 def build_picture_html(picture: BarPicture, key: str = "") -> str:
