@@ -415,6 +415,7 @@ CUT_FIELDS = tuple(name for name in SAMPLING_FIELDS if SETTINGS[name].optional) 
 DRAFTING_FIELDS = _list_group("drafting")  # drafting method, acceptance rule, and what they read
 OLD_NAMES = {one.old: name for name, one in SETTINGS.items() if one.old}
 GAMMA_MAX = int(SETTINGS["gamma"].high)
+LOOKUP_TOKENS = 3  # most tokens of a text's ending that copied drafting looks up
 LENGTH_MAX = int(SETTINGS["max_new_tokens"].high)  # tokens of a run, and so positions of a random number
 SIBLINGS = SETTINGS["siblings"].choices
 NODES_MAX = int(SETTINGS["tree_budget"].high)

@@ -14,10 +14,10 @@ from specviz.proposers.registry import register_proposer
 from specviz.proposers.request import DraftingRequest
 from specviz.proposers.trees.growth import TreeGrowth, add_certain_children, assemble_tree, count_levels
 from specviz.randomness import Prefix, Randomness
+from specviz.settings import LOOKUP_TOKENS
 from specviz.verification.draft_tree import ROOT, DraftTree
 from specviz.verification.registry import DraftForm
 
-LONGEST = 3  # most tokens that are compared
 Tokens = Sequence[int]
 Continue = Callable[[Tokens, int], list[int]]  # (text so far, count) -> at most ``count`` tokens that may follow
 
@@ -53,10 +53,10 @@ def _build_ngram_lookup(request: DraftingRequest) -> Proposer:
 def follow_own_text(ids: Tokens, count: int) -> list[int]:
     """Prompt lookup (Saxena 2023): the tokens after the latest earlier occurrence of the text's ending.
 
-    The longest ending that occurs earlier is used, of at most LONGEST tokens. The copy may run into tokens that were just copied,
+    The longest ending that occurs earlier is used, of at most LOOKUP_TOKENS tokens. The copy may run into tokens that were just copied,
     so a phrase keeps repeating.
     """
-    for length in range(min(LONGEST, len(ids) - 1), 0, -1):
+    for length in range(min(LOOKUP_TOKENS, len(ids) - 1), 0, -1):
         ending, last = ids[-length:], ids[-1]
         for end in range(len(ids) - 1, length - 1, -1):  # the tokens before ``end`` are compared with the ending
             if ids[end - 1] == last and ids[end - length : end] == ending:

@@ -17,7 +17,7 @@ from typing import Any
 from specviz.models.pairs.catalog import PAIRS
 from specviz.models.pairs.names import PairPlaces, expand_path, parse_hub_name, parse_pair_name
 from specviz.records import ASSETS, load_toml
-from specviz.settings import Settings
+from specviz.settings import LOOKUP_TOKENS, Settings
 
 SERVED_PROPOSERS = ("draft", "ngram")  # drafting methods that these servers have
 MIXED_WINDOWS = "some layers"  # of a plan's draft: which of them have a sliding window
@@ -62,7 +62,7 @@ def build_server_commands(
     (target, revision), (draft, draft_revision) = (_locate_model(place) for place in (places.target, places.draft))
     vllm = {"method": "draft_model", "model": draft, "num_speculative_tokens": gamma}
     vllm |= {"revision": draft_revision} if draft_revision else {}
-    ngram = {"method": "ngram", "num_speculative_tokens": gamma, "prompt_lookup_max": 4}
+    ngram = {"method": "ngram", "num_speculative_tokens": gamma, "prompt_lookup_min": 1, "prompt_lookup_max": LOOKUP_TOKENS}
     has_windows = draft_model.get("windows") == MIXED_WINDOWS
     values = {
         "target": shlex.quote(target),
@@ -71,6 +71,7 @@ def build_server_commands(
         "draft_revision": f" --speculative-draft-model-revision {shlex.quote(draft_revision)}" if draft_revision else "",
         "gamma": gamma,
         "gamma_and_one": gamma + 1,
+        "longest": LOOKUP_TOKENS,
         "vllm_draft": shlex.quote(json.dumps(vllm)),
         "vllm_mapped": shlex.quote(json.dumps(vllm | {"use_heterogeneous_vocab": True})),
         "vllm_ngram": shlex.quote(json.dumps(ngram)),

@@ -11,7 +11,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from specviz.settings import Settings
+from specviz.settings import LOOKUP_TOKENS, Settings
 from specviz.speed.records import server_commands
 from specviz.speed.records.plan import SpeedPlan
 from specviz.speed.records.server_commands import build_server_commands
@@ -80,9 +80,14 @@ def test_what_no_server_has_or_needs_gets_no_line(settings, gamma):
 
 def test_copied_draft_tokens_need_no_draft_model():
     found = build_server_commands(replace(OWN, proposer="ngram"), 5)
-    assert [one.server for one in found] == ["vLLM", "transformers"]
-    assert json.loads(shlex.split(found[0].text)[-1])["method"] == "ngram" and "prompt_lookup_num_tokens=5" in found[1].text
-    assert not any("draft" in one.text.replace("num_draft", "") for one in found)
+    vllm, sglang, transformers, llama = (one.text for one in found)
+    assert [one.server for one in found] == ["vLLM", "SGLang", "transformers", "llama.cpp"]
+    lookup = {"prompt_lookup_min": 1, "prompt_lookup_max": LOOKUP_TOKENS}  # vLLM's smallest is its largest by default
+    assert json.loads(shlex.split(vllm)[-1]) == {"method": "ngram", "num_speculative_tokens": 5} | lookup
+    assert "NGRAM --speculative-num-draft-tokens 6" in sglang, "it counts the token that the round begins with"
+    assert f"prompt_lookup_num_tokens=5, max_matching_ngram_size={LOOKUP_TOKENS}" in transformers
+    assert f"-size-n {LOOKUP_TOKENS} --spec-ngram-simple-size-m 5" in llama
+    assert not any("draft" in one.replace("num-draft", "") for one in (vllm, sglang, transformers, llama))
 
 
 def test_a_draft_with_another_tokenizer_gets_the_lines_of_those_that_take_one():
