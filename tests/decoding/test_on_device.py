@@ -216,6 +216,15 @@ def test_a_pass_of_shared_distributions_is_fetched_in_one_transfer(pair_folders)
 @pytest.mark.slow
 @pytest.mark.parametrize("mutant", MISTAKES)
 def test_every_mistake_is_drawn_alike(compare_devices, mutant):
+    check_mistake(compare_devices, mutant)
+
+
+def test_a_mistake_that_reads_another_request_is_drawn_alike(compare_devices):
+    """The model that it claims is no model of the pair's own."""
+    check_mistake(compare_devices, "draft-row")
+
+
+def check_mistake(compare_devices, mutant):
     def work(pair):
         settings, ids = MISTAKES[mutant].apply_settings(replace(BASE, seed=4)), pair.encode(PROMPT)
         drawn = []

@@ -10,12 +10,12 @@ import pytest
 
 from specviz.errors import SettingsError
 from specviz.proposers import retrieval, source_texts
-from specviz.proposers.copied import LONGEST, CopiedTokens, follow_own_text
+from specviz.proposers.copied import CopiedTokens, follow_own_text
 from specviz.proposers.request import open_proposer
 from specviz.proposers.retrieval import SHORTEST, TOKENS_MIN, SuffixIndex
 from specviz.proposers.teaching import ReversedDraft, build_uniform_distribution, build_word_frequencies
 from specviz.randomness import PhiloxRandomness, Prefix
-from specviz.settings import Settings
+from specviz.settings import LOOKUP_TOKENS, Settings
 from specviz.verification.draft_tree import build_empty_tree
 from tests.proposer_cases import TablePair
 from tests.tables import model, pair
@@ -40,9 +40,9 @@ def test_prompt_lookup_by_hand(ids, copied):
 
 
 def common(ids: tuple[int, ...], end: int) -> int:
-    """How many tokens before ``end`` are those that the text ends with, LONGEST at most."""
+    """How many tokens before ``end`` are those that the text ends with, LOOKUP_TOKENS at most."""
     count = 0
-    while count < min(LONGEST, end) and ids[end - 1 - count] == ids[-1 - count]:
+    while count < min(LOOKUP_TOKENS, end) and ids[end - 1 - count] == ids[-1 - count]:
         count += 1
     return count
 

@@ -141,7 +141,8 @@ class OtherRowModel:
         self.vocabulary, self.context = source.vocabulary, source.context
 
     def distributions(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
-        found = torch.zeros(len(rows), tree.widest + 1, self.vocabulary, dtype=torch.float64)
+        device = getattr(self.source, "device", None)
+        found = torch.zeros(len(rows), tree.widest + 1, self.vocabulary, dtype=torch.float64, device=device)
         for index, (row, parents) in enumerate(zip(rows, tree.parents, strict=True)):
             depths = [0]
             for parent in parents:  # parents come before their children
