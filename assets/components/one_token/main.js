@@ -187,6 +187,7 @@ class TokenView {
     this.letter = LETTER * (this.narrow ? 11 : grand ? 14.5 : 13); // as one_token.css and components.css write a number over a bar
     const usual = width < 640 ? 140 : this.narrow ? 176 : grand ? 340 : 264;
     this.lane = this.narrow ? width - 32 : (width - 32 - 308) * 0.59;
+    if (!this.plan) this.jump(); // what stands there first comes from nowhere
     this.planAt(usual, width);
     if (this.room) this.planAt(this.highIn(this.room.height), width);
     if (this.narrow) return;
@@ -194,6 +195,11 @@ class TokenView {
     const free = this.outCard.node.offsetHeight - this.bars.node.offsetHeight;
     this.panels.classList.remove("loose");
     this.planAt(this.plan.high, width, free); // both cards end at one height, and the shorter one has the larger picture
+  }
+
+  jump() {
+    this.node.classList.add("jump");
+    requestAnimationFrame(() => requestAnimationFrame(() => this.node.classList.remove("jump")));
   }
 
   /** ``free``: px that the picture of the left card is higher than the other; negative: lower. */
