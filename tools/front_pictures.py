@@ -35,7 +35,7 @@ LEAST, RESTS = 50, 2600  # ms: of a frame, since browsers slow down shorter ones
 DRAGS = 34  # steps of a bar of the draft
 DRAG = 70  # ms of each
 SCALE = 1.5  # of the preview, which is shown small
-PLAIN = ".rail, .small, .go, .own, .about, .onto { visibility: hidden !important; } .front .screen { min-height: 0; padding: 0; }"
+PLAIN = ".rail, .small, .large a, .go, .own, .about, .onto { visibility: hidden !important; } .front .screen { min-height: 0; padding: 0; }"
 
 
 def open_scene(page: Page, address: str, extra: str = "") -> None:
@@ -110,7 +110,9 @@ def reduce_colors(frames: list[Image.Image]) -> list[Image.Image]:
         counts.update(dict(zip(values.tolist(), times.tolist(), strict=True)))
     order = [value for value, _ in counts.most_common()]
     bright = [value for value in order if max(parts := (value >> 16, value >> 8 & 255, value & 255)) - min(parts) > BRIGHT]
-    known = np.array(list(dict.fromkeys([*order[:COLORS], *bright[:COLORS]]))[:256], np.uint32)
+    known = np.array(
+        list(dict.fromkeys([*order[:COLORS], *bright[:COLORS]]))[:255], np.uint32
+    )  # one is left for pixels that stay
     palette = np.stack([known >> 16, known >> 8 & 255, known & 255], 1).astype(np.int32)
     found = []
     for one in packed:
@@ -135,7 +137,7 @@ def main() -> None:
         race, overlap = take_race(page), take_overlap(page)
         frames = reduce_colors(put_on_paper([*race[0], *overlap[0]]))
         times = [*race[1], *overlap[1]]
-        frames[0].save(ANIMATION, save_all=True, append_images=frames[1:], duration=times, loop=0, optimize=False, disposal=1)
+        frames[0].save(ANIMATION, save_all=True, append_images=frames[1:], duration=times, loop=0, optimize=True, disposal=1)
 
         viewport = {"width": round(SIZE[0] / SCALE), "height": round(SIZE[1] / SCALE)}
         page = browser.new_page(viewport=viewport, device_scale_factor=SCALE, **looks)
@@ -143,7 +145,7 @@ def main() -> None:
             page,
             address,
             ".front .screen { min-height: 100vh; padding: 30px 26px 0; } .front .inside { max-width: none; }"
-            " .lede, .race .why, .race .small, .race .legend, .race .size { display: none !important; } .front h2 { margin-bottom: 10px; } .race .text { height: 7.6em; }",
+            " .lede, .race .why, .race .small, .race .key, .race .legend, .race .size { display: none !important; } .front h2 { margin-bottom: 10px; } .race .text { height: 5.68em; }",
         )
         for _ in range(150):
             page.keyboard.press("ArrowRight")

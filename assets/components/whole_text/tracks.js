@@ -7,10 +7,10 @@ export const NARROW = 640; // px: below it the page is a phone's
 const UNIT = 22, UNIT_NARROW = 17, UNIT_TALL = 36; // height of a token, on a phone, and on a large screen
 const DROPPED = 0.4; // of the height of a token: how tall one is that was not kept
 const NAME = 22; // the line of a name, over its columns
-const STRIP = 8; // height of a strip of time
+const STRIP = 12; // height of a strip of time
 const GAP = 10; // between the two ways
 const TICK = 22; // px: half of a number at the axis, which is whole or not there
-const ZOOMS = [0.25, 0.5, 1]; // shares of the whole time that the axis has while the texts are written: at least half of it is filled, but for the beginning
+const ZOOMS = [0.25, 0.35, 0.5, 0.7, 1]; // shares of the whole time that the axis has while the texts are written: two thirds of it are filled, but for the beginning
 
 export function makeTracks() {
   const svg = s("svg", { class: "tracks", role: "img" });

@@ -10,7 +10,7 @@ from specviz.glyphs import is_special, read_piece
 from specviz.speed.records.passage import LANES, SPECULATIVE, Lane, Passage, label_origins
 from specviz.trace import Round
 from specviz.web.front.words import describe_origin, describe_sizes
-from specviz.web.whole_text.payload import LASTS, PACES, build_parts
+from specviz.web.whole_text.payload import LASTS, PACES, list_parts
 
 TOKENS = 128  # of each text: all of the recorded ones, so that their speed is that of Whole text
 TOKENS_MIN = 16  # of each text, from which on their speeds are compared
@@ -55,12 +55,12 @@ def _build_lane(lane: Lane, key: str) -> dict[str, Any]:
     rounds: list[dict[str, Any]] = []
     decoder = codecs.getincrementaldecoder("utf-8")("replace")  # a character may be spread over several tokens
     begin, left = 0.0, TOKENS
-    for round_, end in zip(lane.trace.rounds, lane.clock, strict=True):
+    for round_, end, parts in zip(lane.trace.rounds, lane.clock, list_parts(lane), strict=True):
         written = [
             {"t": _read_text(lane.trace.pieces, token, decoder), "is": origin} for token, origin in label_origins(round_)[:left]
         ]
         drafts = list(_build_drafts(lane.trace.pieces, round_)) if key == SPECULATIVE else []
-        rounds.append({"begin": begin, "end": end, "drafts": drafts, "tokens": written, **build_parts(round_)})
+        rounds.append({"begin": begin, "end": end, "drafts": drafts, "tokens": written, **parts})
         begin, left = end, left - len(written)
         if left <= 0:
             break

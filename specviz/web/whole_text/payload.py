@@ -36,7 +36,7 @@ from specviz.web.whole_text import words
 from specviz.web.whole_text.figures import MARKED
 
 HERE = "./"  # the app that shows this page
-LASTS = 8.0  # seconds that a replay should take
+LASTS = 7.0  # seconds that a replay should take
 LEAST_BAR = 0.005  # smaller probabilities of a divergence are added up
 PACES = (1, 2, 5, 10, 20, 50, 100)  # how many times slower than the decoding a replay may run
 
@@ -93,9 +93,9 @@ def _build_lane(passage: Passage, key: str, app: str | None) -> dict[str, Any]:
             "at": at,
             "count": len(round_.committed),
             "dropped": len(round_.proposals) - len(round_.accepted_path),
-            **build_parts(round_),
+            **parts,
         }
-        for at, round_ in zip(lane.clock, lane.trace.rounds, strict=True)
+        for at, round_, parts in zip(lane.clock, lane.trace.rounds, list_parts(lane), strict=True)
     ]
     hint = words.HINTS[TARGET_ONLY] if divergences else ""
     if key == SPECULATIVE and app is not None:
@@ -109,12 +109,9 @@ def _build_lane(passage: Passage, key: str, app: str | None) -> dict[str, Any]:
     return {"key": key, "title": words.TITLES[key], "tokens": tokens, "rounds": rounds, "seconds": lane.seconds, "hint": hint}
 
 
-def build_parts(round_: Round) -> dict[str, float]:
-    """Seconds of a round by part, ``drafting`` and ``passing``; empty where they were not recorded."""
-    timing = round_.timing
-    if not {"draft", "target"} <= timing.keys():
-        return {}
-    return {"drafting": timing["draft"] if round_.proposals else 0.0, "passing": timing["target"]}
+def list_parts(lane: Lane) -> list[dict[str, float]]:
+    """Seconds of each round by part, ``drafting`` and ``passing``; empty where they were not recorded."""
+    return [{"drafting": one.draft, "passing": one.target} for one in lane.times] or [{} for _ in lane.clock]
 
 
 def _find_deciding_steps(trace: Trace, round_: Round) -> list[int]:
