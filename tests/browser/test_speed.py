@@ -63,7 +63,7 @@ def test_what_is_chosen_stands_in_the_address_a_short_text_is_a_sentence_and_onl
     expect(said).to_contain_text("with gamma 16")
     expect(field).to_have_value(SHORT, timeout=PATIENT)
     page.get_by_role("tab", name="Batch size").click()
-    expect(page.locator(".st-key-speed-dip")).to_be_visible(timeout=PATIENT)
+    expect(page.locator(".st-key-speed-batch")).to_be_visible(timeout=PATIENT)
     expect(said).to_have_count(0)
     page.wait_for_url(re.compile("gamma=16(?!.*tab=)"))
     page.go_back()
