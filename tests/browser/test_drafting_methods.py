@@ -116,7 +116,9 @@ def test_a_click_on_a_method_chooses_it_and_all_of_them_are_one_button_away(page
     expect(page.locator(".methods li:visible .method")).to_have_count(21)
     lookahead = page.get_by_role("button", name="Lookahead. ")
     expect(lookahead).to_have_accessible_name(
-        re.compile(r"tokens per target pass\. .* times as fast as target only, slower\. at most [\d.]+ computed for another machine\.$")
+        re.compile(
+            r"tokens per target pass\. .* times as fast as target only, slower\. at most [\d.]+ computed for another machine\.$"
+        )
     )
     lookahead.focus()
     page.keyboard.press("Enter")
