@@ -59,7 +59,7 @@ def _compare_speeds() -> BarPicture:
     }
     drafted = f"{headline.GAMMA}, {gamma} and {compared.settings.gamma} draft tokens a round"
     title = f"speed, no draft = 1 (small pair, temperature {HEAT}; {drafted}; {headline.MACHINE})"
-    return build_comparison(title, values, "1 text", (1.0, "no draft"))
+    return build_comparison(title, values, "one text", (1.0, "no draft"))
 
 
 def build_picture_html(picture: BarPicture, key: str = "") -> str:

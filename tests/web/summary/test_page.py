@@ -55,6 +55,7 @@ def test_the_speeds_are_that_of_every_page_that_with_many_texts_and_that_of_the_
     assert one == headline.FACTORS["1"][0] and many < 1.0 and worst < 0.6, "many texts and a bad draft lose"
     assert headline.MACHINE in PICTURES["speed"].title and "temperature 1" in PICTURES["speed"].title
     assert PICTURES["speed"].line == (1.0, "no draft")
+    assert [group.highlighted for group in PICTURES["speed"].groups] == [True, False, False]
     assert build_picture_html(PICTURES["speed"]).count("<u style='left:70.42%'></u>") == 3
 
 
