@@ -185,7 +185,7 @@ export class Histogram {
     show(this.answer, Boolean(answer));
     if (!answer) return;
     this.answer.className = `answer ${answer.mark}`;
-    say(this.sign, SIGNS[answer.mark] ?? "");
+    say(this.sign, answer.number && answer.mark === "untold" ? "" : (SIGNS[answer.mark] ?? "")); // the number is followed by its noun
     say(this.word, answer.words);
     say(this.number, answer.number);
     show(this.number, Boolean(answer.number));

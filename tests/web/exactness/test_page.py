@@ -22,6 +22,7 @@ from specviz.figures.theme import PERCENT
 from specviz.jobs.queue import FairQueue
 from specviz.settings import Settings
 from specviz.web.common.controls import read_fields
+from specviz.web.common.side_by_side.payload import build_frames
 from specviz.web.common.side_by_side.state import load_recorded_samples
 from specviz.web.common.side_by_side.words import count_changed, describe_excess, write_plain_labels
 from specviz.web.exactness import words, work
@@ -193,6 +194,8 @@ def test_what_many_runs_say_waits_for_all_of_them():
     off = replace(whole, values=(0.01,) * len(whole.values))
     said = [words.build_seed_verdict(one) for one in (part, whole, off)]
     assert [one.mark for one in said] == ["waiting", "consistent", "rejected"]
+    drawn = build_frames((whole.shares,), pooled=False)
+    assert len(drawn["labels"]) == 10 and drawn["end"] == pytest.approx(1.02 * max(drawn["frames"][0]["high"])), "whole boxes"
     assert said[0].words == "40 of 200 runs so far." and "evenly" in said[1].words and "Not" in said[2].words
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from specviz.evidence.results import CellShares
-from specviz.figures.cell_shares import compute_rows_end
+from specviz.figures.cell_shares import compute_boxes_end, compute_rows_end
 from specviz.figures.charts import shorten_label
 from specviz.records import load_toml
 from specviz.web.common.side_by_side.words import SPACE, PageVerdict, write_plain_labels
@@ -35,7 +35,7 @@ def build_frames(steps: Sequence[CellShares], pooled: bool = True) -> dict[str, 
     return {
         "labels": [shorten_label(label) for label in write_plain_labels(last.labels)],
         "exact": list(last.probs),
-        "end": compute_rows_end(*(step for step in drawn if step.n >= last.n / 100)),
+        "end": compute_rows_end(*(step for step in drawn if step.n >= last.n / 100)) if pooled else compute_boxes_end(last),
         "conclusion": steps[-1].conclusion,
         "frames": frames,
     }
