@@ -70,8 +70,10 @@ def build_game_payload(seed: int) -> dict[str, Any] | None:
             ]
         )
     mistake = PUBLISHED_MISTAKES[game.recorded.mistake]
+    top_k = "" if game.recorded.top_k is None else f", top-k {game.recorded.top_k}"
+    settings = f"temperature {game.recorded.temperature:g}{top_k}"
     return {
-        "heading": TEXTS["heading"].format(prompt=shorten_prompt(game.prompt)),
+        "heading": TEXTS["heading"].format(prompt=shorten_prompt(game.prompt), settings=settings),
         "labels": labels,
         "exact": list(game.recorded.probs),
         "end": min(1.0, 1.1 * max(*game.recorded.probs, *(max(frame["shares"]) for frames in sides for frame in frames[1:]))),

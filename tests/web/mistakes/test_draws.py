@@ -150,6 +150,7 @@ def test_a_seed_chooses_a_game_that_its_samples_decide():
 
 def test_the_bars_of_a_game_are_its_recorded_samples():
     game, payload = choose_game(3), build_game_payload(3)
+    assert payload["heading"].count(f"temperature {game.recorded.temperature:g}") == 1
     for side, frames in enumerate(payload["sides"]):
         for frame in frames:
             counts = [round(share * frame["n"]) for share in frame["shares"]]
