@@ -240,32 +240,15 @@ class _RoundNarrator:
         )
 
 
-def describe_pass_cost(tokens: int) -> str:
-    """What a pass over several tokens takes on a server's GPU, with its number where it is on record."""
-    cost = _find_pass_cost(tokens)
-    if cost is None:
-        return f"It takes far less time than {tokens} passes."
-    ratio, where = cost
-    return f"It takes only {ratio:.2f} times as long as a pass over one token ({where})."
-
-
 def describe_large_pass(tokens: int) -> str:
-    """The same as a line that stands alone, with its model and machine; empty where it is not on record."""
-    cost = _find_pass_cost(tokens)
-    if cost is None:
-        return ""
-    ratio, where = cost
-    return f"On a large model ({where}), a pass over {tokens} tokens takes {ratio:.2f} times as long as a pass over one token."
-
-
-def _find_pass_cost(tokens: int) -> tuple[float, str] | None:
-    """Time of a pass over several tokens over that of one, and its model and machine; None where it is not on record."""
+    """What a pass over several tokens takes on a server's GPU, as a line that stands alone; empty where it is not on record."""
     model = load_cost_models().get(GPU)
     if model is None:
-        return None
+        return ""
     _, size = model.title.rsplit(" of ", 1)
-    machine = model.title.split(",")[0]
-    return model.compute_pass(tokens) / model.passes[1], f"{size}\u00a0model,\u00a0{machine}"
+    where = f"{size}\u00a0model,\u00a0{model.title.split(',')[0]}"
+    ratio = model.compute_pass(tokens) / model.passes[1]
+    return f"On a large model ({where}), a pass over {tokens} tokens takes {ratio:.2f} times as long as a pass over one token."
 
 
 # Around the steps -------------------------------------------------------------------------------------------------------------

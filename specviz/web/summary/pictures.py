@@ -12,7 +12,7 @@ from specviz.web.one_round.words import GPU
 from specviz.web.one_token.payload import FIRST_PRESET, GRID, PRESETS, TEXTS
 from specviz.web.questions.figures import Bar, BarPicture, build_comparison, build_token_bars
 
-DRAFTED = 4  # draft tokens of the round whose pass is priced, as in the recorded one of One round
+DRAFTED = 3  # draft tokens of the round whose pass is priced, as in the recorded one of One round
 HEAT = "1"  # temperature of the speeds
 
 

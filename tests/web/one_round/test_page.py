@@ -94,7 +94,7 @@ def test_the_first_paint_needs_neither_torch_nor_weights(opening):
         "rounds": 4,
         "cursor": {"round": 0, "step": 0},
         "heavy": [],
-        "front": ["doors", "games", "live", "meanings", "race", "texts"],
+        "front": ["cost", "doors", "games", "large", "live", "meanings", "race", "texts"],
     }
 
 

@@ -12,7 +12,7 @@ from specviz.figures.pages_and_glossary import PAGES
 from specviz.records import load_toml
 from specviz.speed.records import headline
 from specviz.speed.records.cost_model import load_cost_models
-from specviz.web.one_round.words import GPU, describe_pass_cost
+from specviz.web.one_round.words import GPU, describe_large_pass
 from specviz.web.summary.pictures import DRAFTED, build_picture_html, build_pictures
 from specviz.web.summary.view import build_sentences
 from specviz.web.summary.words import SUMMARY, list_commands, set_variables
@@ -36,8 +36,8 @@ def test_each_point_has_its_picture_and_links_to_pages():
 
 def test_the_cost_of_a_pass_is_the_one_that_one_round_names():
     model = load_cost_models()[GPU]
-    assert list_labels("draft") == ["5", f"{model.compute_pass(DRAFTED + 1) / model.passes[1]:.2f}"]
-    assert f"{list_labels('draft')[1]} times" in describe_pass_cost(DRAFTED + 1)
+    assert list_labels("draft") == [str(DRAFTED + 1), f"{model.compute_pass(DRAFTED + 1) / model.passes[1]:.2f}"]
+    assert f"{list_labels('draft')[1]} times" in describe_large_pass(DRAFTED + 1)
     assert all(words in PICTURES["draft"].title for words in ("8B model", "H200"))
 
 
