@@ -212,7 +212,12 @@ def test_the_draft_has_a_row_for_each_pass_the_target_all_rows_in_one_and_the_en
     assert page.locator(".distributions").is_hidden()
     page.set_viewport_size({"width": 390, "height": 844})
     expect(page.locator(".mask .title")).to_have_text([f"Draft: {count - 1} passes", "Target: 1 pass"])
-    assert page.locator(".mask .rowName").count() == 0
+    expect(page.locator(".mask .sub")).to_have_text(["one after the other", "all rows at once"])
+    assert page.locator(".draftMask .rowName").all_text_contents() == [str(n) for n in range(1, count)], "a pass for each row"
+    assert page.locator(".targetMask .rowName").all_text_contents() == ["1"], "one pass for all rows"
+    first, *names = page.locator(".draftMask .name").all_text_contents()
+    assert first == "text" and len(names) == count - 2
+    assert all(f"·{word}".startswith(name.rstrip("…")) and len(name) > 2 for name, word in zip(names, words, strict=False))
     assert all(
         box["width"] > 160 for box in (page.locator(f".{one} .panel").bounding_box() for one in ("draftMask", "targetMask"))
     )

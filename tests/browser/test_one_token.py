@@ -224,7 +224,7 @@ def test_the_first_screen_holds_both_cards_and_the_question_and_the_rest_is_fold
 def test_the_question_stands_above_its_answers_and_their_picture_and_below_what_is_rejected(open_token, size):
     page = open_token(size=size)
     stem, ends = page.locator(".complete .stem"), page.locator(".complete .ends")
-    expect(stem).to_have_text("From what is each drawn again, so that p comes out?")
+    expect(stem).to_have_text("Which distribution replaces them, so that p comes out?")
     tops = [one.bounding_box()["y"] for one in (page.locator(".out .fact"), stem, ends, page.locator(".out svg"))]
     assert tops == sorted(tops)
     if size == "390":

@@ -51,7 +51,7 @@ export function placeLine(node, x, y, length) {
 
 /** Bars stand on ``base``; a probability of ``top`` reaches up to ``head``. */
 export function planPlot(width, height, count, top, letter, names = []) {
-  const left = width < TIGHT ? 6 : 30;
+  const left = width < TIGHT ? 6 : 36;
   const head = 24;
   const step = (width - left - 6) / count;
   const rows = names.some((name) => measureName(name, step) > step) ? 2 : 1; // of names: every other one stands lower where one would be cut

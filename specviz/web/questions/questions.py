@@ -155,7 +155,7 @@ def build_questions_payload(
 def list_questions(recorded: RecordedRuns) -> tuple[Question, ...]:
     """The questions in the order of the page."""
     situations = {
-        "faster": _compare_draft_costs(recorded.methods, recorded.cores),
+        "faster": _compare_draft_costs(recorded.methods),
         "adversary": _compare_adversary(recorded.methods),
         "refused": _compare_replacements(recorded.opening),
         "redraw": _compare_redraws(recorded.opening),
@@ -191,7 +191,7 @@ def _build_question(table: Mapping[str, Any], numbers: Mapping[str, Any], pictur
     )
 
 
-def _compare_draft_costs(comparison: MethodComparison, cores: CostModel) -> Situation:
+def _compare_draft_costs(comparison: MethodComparison) -> Situation:
     """Tokens per round against the cost of drafting."""
     small, same, plain = (_read_row(comparison, key) for key in ("draft", "oracle", "target"))
     a, b = "small model", "target"
@@ -201,13 +201,15 @@ def _compare_draft_costs(comparison: MethodComparison, cores: CostModel) -> Situ
     numbers = {
         "temperature": f"{comparison.settings.temperature:g}",
         "gamma": comparison.settings.gamma,
+        "most": most,
         "a_tokens": f"{small.per_pass:.2f}",
         "b_tokens": f"{same.per_pass:.2f}",
+        "a_passes": f"{small.per_pass * small.ms.value / plain.ms.value:.1f}",
+        "b_passes": f"{same.per_pass * same.ms.value / plain.ms.value:.1f}",
         "a_ms": _format_ms(small.ms),
         "b_ms": _format_ms(same.ms),
         "plain_ms": _format_ms(plain.ms),
     }
-    step = cores.find_draft().step / cores.passes[1]
     cut = PHRASES["last_round_cut"].format(most=most) if is_full and length % most else ""
     pictures = {
         "tokens": build_comparison(
@@ -216,7 +218,6 @@ def _compare_draft_costs(comparison: MethodComparison, cores: CostModel) -> Situ
             roles=roles,
             details={b: cut},
         ),
-        "steps": build_comparison(PHRASES["draft_pass"], {a: (step, f"{step:.2f}"), b: (1.0, "1")}, roles=roles),
         "rounds": build_comparison(
             f"milliseconds per round ({_describe_conditions(comparison)})",  # tokens of a round times the time per token
             {name: row.ms.convert(row.per_pass, "ms/round") for name, row in ((a, small), (b, same))},

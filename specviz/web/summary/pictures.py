@@ -52,27 +52,34 @@ def _compare_speeds() -> BarPicture:
     plain, bad = (compared.row(key) for key in ("target", "adversarial"))
     assert plain is not None and bad is not None and plain.ms is not None and bad.ms is not None, "both are recorded"
     one, worst = headline.FACTORS[HEAT][0], plain.ms.value / bad.ms.value
-    values = {
-        "one text": (one, f"{one:.2f}"),
-        f"{rows} texts at once": (many.value, f"{many.value:.2f}"),
-        "worst draft": (worst, f"{worst:.2f}"),
-    }
-    drafted = f"{headline.GAMMA}, {gamma} and {compared.settings.gamma} draft tokens a round"
-    title = f"speed, no draft = 1 (small pair, temperature {HEAT}; {drafted}; {headline.MACHINE})"
-    return build_comparison(title, values, "one text", (1.0, "no draft"))
+    single, batch, worst_draft = "one text", f"{rows} texts", "worst draft"
+    values = {name: (value, f"{value:.2f}") for name, value in ((single, one), (batch, many.value), (worst_draft, worst))}
+    drafted = {single: headline.GAMMA, batch: gamma, worst_draft: compared.settings.gamma}
+    title = (
+        f"speed, no draft = 1 (Storybook, temperature {HEAT}, {headline.MACHINE}). "
+        "One text: the benchmark’s median over its prompts; the start page’s race has one prompt"
+    )
+    return build_comparison(
+        title,
+        values,
+        line=(1.0, "no draft"),
+        details={name: f"{count} draft token{'s' * (count > 1)}" for name, count in drafted.items()},
+    )
 
 
 def build_picture_html(picture: BarPicture, key: str = "") -> str:
     """Build bars under each other on one scale, each with its name and its number; ``key``: HTML of a legend."""
     most = picture.build_payload()["most"]
-    line = f"<u style='left:{100.0 * picture.line[0] / most:.2f}%'></u>" if picture.line else ""
+    lines = {}
+    if picture.line:
+        at, words = picture.line
+        left = f"<u style='--at:{at / most:.4f}'>"
+        lines = {n: f"{left}{f'<s>{escape(words)}</s>' if n == 0 else ''}</u>" for n in range(len(picture.groups))}
     rows = "".join(
-        f"<p><span>{escape(group.name)}</span><i>"
+        f"<p><span>{escape(group.name)}{f'<small>{escape(group.detail)}</small>' if group.detail else ''}</span><i>"
         + "".join(f"<em class='{role}' style='width:{100.0 * value / most:.2f}%'></em>" for role, value in bar.parts)
-        + f"{line}</i><b>{escape(bar.label)}</b></p>"
-        for group in picture.groups
+        + f"<b>{escape(bar.label)}</b>{lines.get(n, '')}</i></p>"
+        for n, group in enumerate(picture.groups)
         for bar in group.bars
     )
-    return (
-        f"<figure><div>{rows}</div><figcaption>{escape(picture.title[:1].upper() + picture.title[1:])}</figcaption>{key}</figure>"
-    )
+    return f"<figure><div{' class=lined' if picture.line else ''}>{rows}</div><figcaption>{escape(picture.title[:1].upper() + picture.title[1:])}</figcaption>{key}</figure>"

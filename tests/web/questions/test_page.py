@@ -228,11 +228,9 @@ def test_the_pictures_before_an_answer_hold_all_of_both_distributions_and_do_not
     assert len(tokens) == 2 and not any(one in faster.situation for one in tokens), (
         "the times are what is asked, and a number stands once"
     )
-    assert faster.also is not None and "milliseconds" not in faster.also.title
-    small, same = (group.bars[0].parts[0][1] for group in faster.also.groups)
-    assert small == RECORDED.cores.find_draft().step / RECORDED.cores.passes[1] < 0.2 and same == 1.0
-    assert [group.detail for group in faster.picture.groups] == ["", "5 in a full round"]
-    assert {key for key, one in ASKED.items() if one.also} == {"faster", "tree"}
+    assert "milliseconds" not in faster.picture.title
+    assert [group.detail for group in faster.picture.groups] == ["", "5, but the text’s end cut the last round"]
+    assert {key for key, one in ASKED.items() if one.also} == {"tree"}
     known = ASKED["samples"].picture
     assert [bar.label for group in known.groups for bar in group.bars] == ["0.20", "0.10", "0.02"]
     assert len(known.groups) < len(find_right_option("samples").picture.groups)

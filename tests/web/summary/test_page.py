@@ -55,8 +55,12 @@ def test_the_speeds_are_that_of_every_page_that_with_many_texts_and_that_of_the_
     assert one == headline.FACTORS["1"][0] and many < 1.0 and worst < 0.6, "many texts and a bad draft lose"
     assert headline.MACHINE in PICTURES["speed"].title and "temperature 1" in PICTURES["speed"].title
     assert PICTURES["speed"].line == (1.0, "no draft")
-    assert [group.highlighted for group in PICTURES["speed"].groups] == [True, False, False]
-    assert build_picture_html(PICTURES["speed"]).count("<u style='left:70.42%'></u>") == 3
+    drafted = [int(group.detail.partition(" draft token")[0]) for group in PICTURES["speed"].groups]
+    assert drafted[0] == headline.GAMMA and len(drafted) == 3
+    found = build_picture_html(PICTURES["speed"])
+    assert found.count("<u style='--at:0.7042'>") == 3 and found.count("<s>no draft</s>") == 1
+    said = next(one for one in SUMMARY["sentence"] if one["key"] == "speed")["text"]
+    assert f"{PICTURES['speed'].groups[1].name} at once" in said, "the sentence names the bar that loses"
 
 
 def test_a_variable_is_set_as_one_and_text_is_escaped():
