@@ -35,7 +35,7 @@ function breakOptions(command) {
 /** The beginning of a text. */
 function drawRounds(rounds) {
   const shown = rounds.slice(0, ROUNDS).flatMap(({ tokens }) => tokens);
-  return h("p", { class: "round" }, ...shown.flatMap(({ t, is }) => [t.startsWith(" ") ? " " : "", h("span", { class: "token", "data-is": is }, t.trim())]));
+  return h("p", { class: "round" }, ...shown.flatMap(({ t, is }) => [/^\s/.test(t) ? " " : "", h("span", { class: "token", "data-is": is }, t.trim())]));
 }
 
 /** Samples of a right decoder as bars, and the exact probabilities as marks. */

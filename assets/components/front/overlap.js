@@ -37,6 +37,7 @@ export class Overlap {
     this.slots = texts.words.map((word, i) => this.makeSlot(word, i));
     this.share = h("b", { class: "share" });
     this.rows = [["alone", texts.alone], ["drafted", texts.drafted]].map(([kind, name]) => makeRow(kind, name));
+    this.series = h("p", { class: "series" });
     this.cost = h("p", { class: "cost" });
     this.equal = h("p", { class: "equal" }, h("span", { class: "tick", "aria-hidden": "true" }, "✓"), " ", texts.equal);
     this.choices = texts.drafts.map(({ name, words, q }) => {
@@ -51,7 +52,7 @@ export class Overlap {
         h("p", { class: "caption below" }, h("b", {}, texts.out), h("span", { class: "swatch kept" }), texts.kept, h("span", { class: "swatch left" }), texts.left, h("span", { class: "swatch line" }), texts.line),
         h("div", { class: "words", "aria-hidden": "true" }, ...this.slots.map(({ under }) => under))),
       h("div", { class: "outcome" }, h("div", { class: "choices", role: "group", "aria-label": texts.choose }, ...this.choices), h("p", { class: "sum" }, this.share, h("span", {}, texts.accepted)),
-        h("div", { class: "paces" }, h("p", { class: "head" }, texts.pace), ...this.rows.map(({ node }) => node)), this.cost, this.equal));
+        h("div", { class: "paces" }, h("p", { class: "head" }, texts.pace), ...this.rows.map(({ node }) => node)), this.series, this.cost, this.equal));
     this.draw();
   }
 
@@ -137,9 +138,10 @@ export class Overlap {
     this.pace = countPerPass(shown);
     const speed = this.pace / this.texts.cost;
     for (const [row, tokens] of [[this.rows[0], 1], [this.rows[1], this.pace]]) {
-      row.bar.style.width = `${(100 * tokens) / (GAMMA + 1)}%`;
+      row.bar.style.setProperty("--part", String(tokens / (GAMMA + 1)));
       say(row.value, tokens === 1 ? "1" : tokens.toFixed(1));
     }
+    say(this.series, fill(this.texts.series, { beta: shown.toFixed(2) }).replaceAll("1.00", "1"));
     say(this.cost, fill(this.texts.price, { cost: this.texts.cost.toFixed(1), speed: speed.toFixed(2) }));
     this.node.classList.toggle("loses", speed < 1);
     for (const choice of this.choices) {
@@ -152,7 +154,7 @@ export class Overlap {
 /** A bar of tokens a pass. */
 function makeRow(kind, name) {
   const bar = h("i", { class: "length" }), value = h("b", {});
-  return { node: h("p", { class: `pace ${kind}` }, h("span", {}, name), h("span", { class: "track" }, bar), value), bar, value };
+  return { node: h("p", { class: `pace ${kind}` }, h("span", {}, name), h("span", { class: "track" }, bar, value)), bar, value };
 }
 
 /** Up to a probability. */

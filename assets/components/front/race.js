@@ -40,7 +40,7 @@ export class Race {
 
   /** race: as race_payload.py builds it, null while a run is under way; live: what the server says, null where there is none; large: the speed with a large model, and where it is explained. */
   update({ race, live, large, doors }, ask) {
-    if (!this.large.hasChildNodes() && large.says) this.large.append(large.says, ...(doors.speed ? [" ", h("a", { href: doors.speed + large.query }, `${this.texts.fast} →`)] : []));
+    if (!this.large.hasChildNodes() && large.says) this.large.append(h("b", {}, large.gain), " ", h("span", {}, large.says, ...(doors.speed ? [" ", h("a", { href: doors.speed + large.query }, `${this.texts.fast} →`)] : [])));
     this.live = live;
     this.sent = ask;
     say(this.notices, live?.notices?.join(" ") ?? "");
@@ -60,7 +60,8 @@ export class Race {
     this.end = Math.max(...race.lanes.map(({ seconds }) => seconds));
     race.lanes.forEach((lane, i) => fillSide(this.lanes[i], lane, this.end));
     this.key.classList.toggle("undivided", !race.lanes[1].rounds.some(({ drafting }) => drafting));
-    this.gain.replaceChildren(...this.describeGain(race.gain));
+    this.gain.replaceChildren(...this.describeGain(race));
+    this.gain.classList.toggle("plain", !this.gain.querySelector("b"));
     this.again = true;
     this.restart(this.view.still ? this.end : 0);
   }
@@ -125,9 +126,11 @@ export class Race {
   }
 
   /** How many times as fast the whole text was: one number, whatever the clock shows. */
-  describeGain(gain) {
+  describeGain({ gain, lanes, writer }) {
     if (gain === null) return [this.texts.short];
-    return gain >= 1 ? [h("b", {}, `${gain.toFixed(2)}×`), " ", h("span", {}, this.texts.faster)] : [fill(this.texts.slower, { gain: gain.toFixed(2) })];
+    if (gain < 1) return [fill(this.texts.slower, { gain: gain.toFixed(2) })];
+    const counts = new Set(lanes.map(({ rounds }) => rounds.reduce((sum, { tokens }) => sum + tokens.length, 0)));
+    return [h("b", {}, `${gain.toFixed(2)}×`), " ", h("span", {}, h("strong", {}, this.texts.faster), h("span", {}, ` ${fill(this.texts.extent, { n: [...counts].join(" and ") })}`), writer ? h("span", {}, ` ${writer}`) : "")];
   }
 
   drawButton() {
@@ -210,7 +213,7 @@ function drawSide(lane, data, now, texts, plain) {
   }
   const { strip } = lane, gone = Math.max(0, Math.min(now, data.seconds));
   say(strip.count, String(tokens));
-  say(strip.unit, tokens === 1 ? texts.token : texts.tokens);
+  say(strip.unit, `${tokens === 1 ? texts.token : texts.tokens}${now < data.seconds ? ` ${texts.until}` : ""}`);
   say(strip.spent, fill(passes === 1 ? texts.pass : texts.passes, { n: passes, seconds: seconds(gone) }));
   strip.run.style.clipPath = `inset(0 ${(100 - (100 * gone) / lane.end).toFixed(2)}% 0 0)`;
 }

@@ -13,10 +13,10 @@ export class Divergences {
     this.at = 0;
     this.list = h("div", { class: "divergenceList", role: "radiogroup", "aria-label": "Places where the models differ most" });
     this.title = h("h3", {});
-    this.key = h("p", { class: "key" }, h("span", {}, h("i", { class: "swatch p" }), "target p"), h("span", {}, h("i", { class: "swatch q" }), "draft q"), h("span", {}, "▸ in the text"), h("span", { class: "order" }, "likeliest first"));
+    this.key = h("p", { class: "key" }, h("span", {}, h("i", { class: "swatch p" }), "target p"), h("span", {}, h("i", { class: "swatch q" }), "draft q"), h("span", {}, "▸ in the text"), h("span", { class: "order" }, "sorted by the larger of both"));
     this.bars = h("div", { class: "divergenceBars", role: "img" });
     this.sentence = h("p", { class: "sentence", "aria-live": "polite" });
-    const head = h("p", { class: "divergenceHead", id: "divergence-head" }, h("span", {}, "where the target wrote"), h("span", {}, "rejection probability"));
+    const head = h("p", { class: "divergenceHead", id: "divergence-head" }, h("span", {}, "the target’s text, and its next token"), h("span", {}, "rejection probability"));
     this.list.setAttribute("aria-describedby", "divergence-head");
     this.card = h("figure", { class: "divergenceCard" }, this.title, this.sentence, this.key, this.bars);
     this.node = h("section", { class: "stage divergences" }, h("div", {}, head, this.list), this.card);

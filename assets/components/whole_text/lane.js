@@ -36,11 +36,21 @@ export function fillLane(lane, data, view) {
     lane.made[place].one = one; // measured again, it may stand at another time
     markDivergence(lane.made[place], one.divergence);
   });
+  noteEnd(lane, data, view.payload.done);
   const reachable = lane.made.filter(({ face, divergence }) => divergence || face.href);
   const first = reachable.find(({ face }) => face.tabIndex === 0) ?? reachable[0];
   for (const item of reachable) item.face.tabIndex = item === first ? 0 : -1;
   lane.reachable = reachable;
   lane.data = data;
+}
+
+/** Why the last token of the second text has no color: the text was complete with it, so nothing was drafted. */
+function noteEnd(lane, { key, tokens }, done) {
+  const item = lane.made.at(-1);
+  if (key !== "speculative" || !done || !item || item.note || tokens.at(-1).is !== "target" || tokens.at(-2)?.is === "target") return;
+  item.note = h("span", { class: item.face.classList.contains("later") ? "note later" : "note" }, " last token: nothing drafted");
+  item.face.after(item.note);
+  item.breaks.push(item.note);
 }
 
 /** The tokens whose bytes make one character get a common outline, and the character behind them. */

@@ -25,8 +25,7 @@ class Lanes {
     this.range.addEventListener("input", () => this.stand(Number(this.range.value) / 1000));
     this.slow = h("span", { class: "slow" });
     this.transport = h("div", { class: "replay" }, this.button, this.range, this.slow);
-    this.tracks.node.prepend(h("div", { class: "reads" }, h("p", {}, "Column: one round; box: one token."), this.legend.node, h("p", { class: "unkept" }, h("i", {}), this.reads, "not kept ", this.dropped),
-      h("p", { class: "parts" }, h("i", { class: "drafting" }), "drafting ", h("i", { class: "pass" }), "target pass")));
+    this.tracks.node.prepend(h("div", { class: "reads" }, this.legend.node, h("p", { class: "unkept" }, h("i", {}), "thrown away ", this.dropped, this.reads)));
     this.node = h("section", { class: "stage whole", "aria-label": "One text, decoded both ways" },
       h("div", { class: "lead" }, this.answer.node, this.transport), this.tracks.node, h("div", { class: "pair" }, ...this.lanes.map(({ node }) => node)));
     const forth = () => this.step(1), back = () => this.step(-1), turn = () => (this.playing ? this.pause() : this.play());
@@ -46,8 +45,6 @@ class Lanes {
     this.legend.node.replaceWith(legend.node);
     this.legend = legend;
     show(this.transport, payload.done && payload.end > 0 && !busy); // the progress of a run stands in its place
-    say(this.reads, `drafted (${payload.drafted} a round), `);
-    this.node.classList.toggle("undivided", !payload.lanes[1].rounds.some(({ drafting }) => drafting));
     fillAnswer(this.answer, payload);
     this.resize();
     if (opens) this.play();
@@ -142,13 +139,15 @@ class Lanes {
       drawTracks(this.tracks, payload);
     }
     drawNow(this.tracks, now);
-    say(this.dropped, String(countDropped(payload.lanes[1].rounds.filter(({ at }) => now === null || at <= now + 1e-9))));
+    const dropped = countDropped(payload.lanes[1].rounds.filter(({ at }) => now === null || at <= now + 1e-9));
+    say(this.dropped, String(dropped));
     this.node.classList.toggle("running", now !== null || !payload.done);
     const [alone, drafted] = this.lanes;
     const kinds = drafted.made.slice(0, drafted.there).map(({ one }) => one.is);
+    say(this.reads, ` of ${dropped + kinds.filter((kind) => kind === "accepted").length} drafted, ${payload.drafted} a round`);
     countTokens(this.legend, Object.fromEntries(this.legend.entries.map(({ is }) => [is, kinds.filter((kind) => kind === is).length])));
     this.answer.node.classList.toggle("later", now !== null || !payload.answer.factor);
-    const until = describeUntil(alone, drafted, payload.done ? (now ?? payload.end) : null);
+    const until = describeUntil(alone, drafted, payload.done ? (now ?? payload.end) : null, payload.answer);
     for (const key of ["ratio", "so", "counts"]) say(this.answer[key], until[key]);
     say(this.slow, payload.pace > 1 ? `${payload.pace}× slower than it ran` : "as fast as it ran");
     say(this.button, this.playing ? "❚❚ Pause" : now === null ? "▶ Replay" : "▶ Continue");
@@ -177,7 +176,7 @@ class Lanes {
   }
 }
 
-/** How much faster it was, in large type, and why. Until both texts stand, what stands so far has this place. */
+/** How much faster it was, in large type, and why; until both texts stand, below it what stands so far. */
 function makeAnswer() {
   const [factor, unit, passes, ratio, so, counts] = [h("b", {}), h("span", {}), h("small", {}), h("b", {}), h("span", {}), h("p", { class: "why" })];
   const [equation, elsewhere, more] = [h("span", { class: "wide" }), h("span", { class: "wide" }), h("a", { target: "_blank", rel: "noopener" }, "Why speeds differ")];
@@ -186,15 +185,16 @@ function makeAnswer() {
   return { node: h("div", { class: "answer" }, until, done), factor, unit, passes, ratio, so, counts, equation, elsewhere, more };
 }
 
-/** The tokens of both texts at a moment of their clocks, null while they are written. A text that has ended says when, since the other one goes on. */
-function describeUntil(alone, drafted, now) {
+/** The tokens of both texts at a moment of their clocks, null while they are written, below the speed of the whole text. A text that has ended says when, since the other one goes on. */
+function describeUntil(alone, drafted, now, { factor, unit }) {
   const [first, second] = [alone, drafted].map(({ data }) => (now !== null && now >= data.seconds ? seconds(data.seconds) : ""));
-  const counts = `With a draft ${drafted.there} in ${drafted.passes} passes, alone ${alone.there} in ${alone.passes}.`;
+  const counts = `With a draft ${drafted.there} tokens in ${drafted.passes} passes, alone ${alone.there} in ${alone.passes}.`;
+  const whole = { ratio: factor && `${factor}×`, so: unit };
   if (now === null) return { ratio: "", so: "Both texts are being written", counts };
-  if (second) return { ratio: "", so: `With a draft: all ${drafted.there} tokens after ${second}`, counts: `Alone ${alone.there} tokens after ${seconds(now)}.` };
-  if (first) return { ratio: "", so: `Alone: all ${alone.there} tokens after ${first}`, counts: `With a draft ${drafted.there} tokens after ${seconds(now)}.` };
-  if (Math.min(alone.there, drafted.there) < EARLY) return { ratio: "", so: "Two texts begin", counts };
-  return { ratio: `${(drafted.there / alone.there).toFixed(2)}×`, so: `as many tokens in the same ${seconds(now)}`, counts };
+  if (second) return { ...whole, counts: `With a draft: all ${drafted.there} tokens after ${second}. Alone ${alone.there} tokens after ${seconds(now)}.` };
+  if (first) return { ...whole, counts: `Alone: all ${alone.there} tokens after ${first}. With a draft ${drafted.there} tokens after ${seconds(now)}.` };
+  if (Math.min(alone.there, drafted.there) < EARLY) return { ...whole, counts };
+  return { ...whole, counts: `So far ${(drafted.there / alone.there).toFixed(2)}×. ${counts}` };
 }
 
 function fillAnswer(made, { answer, speed }) {

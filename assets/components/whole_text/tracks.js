@@ -9,6 +9,7 @@ const DROPPED = 0.4; // of the height of a token: how tall one is that was not k
 const NAME = 22; // the line of a name, over its columns
 const STRIP = 12; // height of a strip of time
 const GAP = 10; // between the two ways
+const LABELS = 6.9; // width of what stands before the columns, in sizes of its type
 const TICK = 22; // px: half of a number at the axis, which is whole or not there
 const ZOOMS = [0.25, 0.35, 0.5, 0.7, 1]; // shares of the whole time that the axis has while the texts are written: two thirds of it are filled, but for the beginning
 
@@ -27,7 +28,8 @@ export function chooseZoom(now, end) {
 export function drawTracks(tracks, payload) {
   const { width, zoom } = tracks, narrow = width < NARROW;
   const unit = narrow ? UNIT_NARROW : width >= 1200 && window.innerHeight >= 900 ? UNIT_TALL : UNIT, small = DROPPED * unit;
-  const x = (at) => (width * at) / (zoom * payload.end || 1);
+  const left = Math.round(LABELS * parseFloat(getComputedStyle(tracks.svg).fontSize));
+  const x = (at) => left + ((width - left) * at) / (zoom * payload.end || 1);
   tracks.spans = [];
   let foot = 0;
   const parts = payload.lanes.flatMap((lane, n) => {
@@ -38,7 +40,7 @@ export function drawTracks(tracks, payload) {
     tracks.spans.push([top + NAME - 4, foot]); // not over a name
     const columns = lane.rounds.map((round, i) => drawColumn(lane, round, i, { x, base, unit, small }));
     const took = s("text", { class: "took", x: Math.min(width, x(lane.seconds)), y: top + 15, "data-at": lane.seconds }, seconds(lane.seconds));
-    return [s("line", { class: "floor", x1: 0, x2: width, y1: base + STRIP / 2, y2: base + STRIP / 2 }), ...columns, s("text", { class: "trackName", x: 0, y: top + 15 }, lane.title), took];
+    return [s("line", { class: "floor", x1: left, x2: width, y1: base + STRIP / 2, y2: base + STRIP / 2 }), ...columns, ...labelRows(lane, base, tall, small), s("text", { class: "trackName", x: 0, y: top + 15 }, lane.title), took];
   });
   const span = zoom * payload.end;
   const ticks = listTicks(span, narrow ? 4 : 6).map((at) => s("text", { class: at === 0 ? "tick first" : x(at) > width - TICK ? "tick last" : "tick", x: Math.min(width, x(at)), y: foot + 16 }, `${Number(at.toPrecision(3))} s`));
@@ -47,6 +49,16 @@ export function drawTracks(tracks, payload) {
   setSize(tracks.svg, width, foot + 20);
   const said = payload.lanes.map(({ title, rounds, tokens, seconds: took }) => `${title}: ${tokens.length} tokens in ${rounds.length} rounds, ${countDropped(rounds)} draft tokens not kept, ${seconds(took)}`);
   tracks.svg.setAttribute("aria-label", `Time of both ways, with a column for each round. ${said.join("; ")}.`);
+}
+
+/** What stands above, on and below the line of time. */
+function labelRows({ rounds }, base, tall, small) {
+  const label = (y, words, kind = "") => s("text", { class: `row ${kind}`, x: 0, y }, words);
+  const drafts = rounds.some(({ drafting }) => drafting), parted = rounds.some(({ passing }) => passing !== undefined);
+  const middle = base - tall / 2 + 4;
+  return [label(Math.min(middle, base - 5), rounds.some(({ dropped }) => dropped) ? "kept" : "tokens", "kept"),
+    ...(drafts ? [s("text", { class: "row", x: 0, y: base + STRIP - 1 }, s("tspan", { class: "drafting" }, "draft"), ", ", s("tspan", { class: "pass" }, "pass"))] : [label(base + STRIP - 1, parted ? "pass" : "time", "pass")]),
+    ...(rounds.some(({ dropped }) => dropped) ? [label(base + STRIP + 3 + 2 * small, "thrown away")] : [])];
 }
 
 /** A round: its tokens, its time by parts where they were recorded, and what it drafted in vain. */

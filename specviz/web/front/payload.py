@@ -35,7 +35,7 @@ def build_front_payload(
     return {
         "texts": TEXTS,
         "race": race,
-        "large": {"says": describe_large_target(build_large_model()), "query": f"?costs={LARGE}"},
+        "large": describe_large_target(build_large_model()) | {"query": f"?costs={LARGE}"},
         "cost": headline.load_bench_round("1").cost,
         "games": build_games_payload(),
         "doors": dict(doors),

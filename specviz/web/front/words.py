@@ -8,6 +8,8 @@ from specviz.speed.records.passage import Passage
 from specviz.web.speed.round_model import RoundModel
 
 TEXTS = load_toml("texts/front")
+COUNTS = {1: "one", 2: "two"}
+TINY = 1e8  # parameters below which a model is called tiny
 
 
 def describe_origin(passage: Passage, recorded: bool) -> str:
@@ -30,12 +32,21 @@ def describe_sizes(passage: Passage) -> list[str]:
     return [f"{target} parameters", f"{first} + {draft} parameters"] if all(counts) else ["", ""]
 
 
-def describe_large_target(model: RoundModel | None) -> str:
-    """What the shipped pair's tokens would gain with a large target, and how that is known; empty without its costs."""
+def describe_writer(passage: Passage) -> str:
+    """The model that both texts are drawn from, and where it ran; as much of it as is known."""
+    texts, parameters = TEXTS["race"], passage.models.get("target", {}).get("parameters", 0)
+    model = texts["tiny"] if 0 < parameters < TINY else ""
+    threads = passage.machine.get("threads", 0)
+    cores = f"{COUNTS.get(threads, threads)} CPU core{'s' * (threads != 1)}" if threads else ""
+    return str(texts["writer"]).format(model=model, cores=cores) if model and cores else model or cores
+
+
+def describe_large_target(model: RoundModel | None) -> dict[str, str]:
+    """What the shipped pair's tokens would gain with a large target (``gain``), and how that is known (``says``); empty without its costs."""
     if model is None:
-        return ""
+        return {}
     speed = model.compute_speed(model.alpha, model.c, model.gamma)
-    return str(TEXTS["race"]["large"]).format(gain=f"{speed:.2f}", gamma=model.gamma)
+    return {"gain": f"{speed:.2f}×", "says": str(TEXTS["race"]["large"]).format(gamma=model.gamma)}
 
 
 def describe_game_settings(game: SampleGame) -> str:

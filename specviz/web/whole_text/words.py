@@ -17,6 +17,7 @@ from specviz.speed.records.passage import (
     SPECULATIVE,
     TARGET_ONLY,
     WRITTEN,
+    Lane,
     Passage,
 )
 
@@ -44,11 +45,17 @@ def build_answer(passage: Passage) -> dict[str, str]:
     equals = "=" if f"{round(gained, 2) / round(cost, 2):.2f}" == f"{speed:.2f}" else "≈"
     return {
         "factor": f"{speed:.2f}",
-        "unit": "as fast" if speed >= 1.0 else "as fast: drafting does not pay here",
-        "passes": f"{count_things(len(drafted.clock), 'pass', 'passes')} instead of {len(alone.clock)}, but drafting takes time.",
+        "unit": f"as fast: whole text, {_count_both(alone, drafted)}" if speed >= 1.0 else "as fast: drafting does not pay here",
+        "passes": f"{count_things(len(drafted.clock), 'pass', 'passes')} instead of {len(alone.clock)}",
         "equation": f"A round gives {gained:.2f} tokens and lasts {cost:.2f} single passes: {gained:.2f} / {cost:.2f} {equals} {speed:.2f}, at temperature {passage.settings.temperature:g}.",
         "elsewhere": headline.relate_to_headline(passage.settings),
     }
+
+
+def _count_both(alone: Lane, drafted: Lane) -> str:
+    """The tokens of both texts; one number where they are as long."""
+    counts = dict.fromkeys(len(lane.trace.output_ids) for lane in (alone, drafted))
+    return f"{' and '.join(map(str, counts))} tokens"
 
 
 def explain_speed(passage: Passage) -> str:

@@ -245,8 +245,8 @@ def test_passes_and_the_time_of_a_round_explain_the_speed(measured_passage):
     answer = words.build_answer(found)
     assert (answer["factor"], answer["unit"], answer["passes"]) == (
         "1.33",
-        "as fast",
-        "2 passes instead of 4, but drafting takes time.",
+        "as fast: whole text, 4 tokens",
+        "2 passes instead of 4",
     )
     assert answer["equation"] == ("A round gives 2.00 tokens and lasts 1.50 single passes: 2.00 / 1.50 = 1.33, at temperature 1.")
     said = words.explain_speed(found)
