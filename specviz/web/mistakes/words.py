@@ -48,10 +48,10 @@ def build_groups() -> list[dict[str, Any]]:
     groups: dict[int | str, list[dict[str, Any]]] = {name: [] for name in (*sizes, "open", "unshown", "purpose", "exact")}
     for mistake in sorted(REPORTED.values(), key=lambda one: (one.id != FIRST, not one.is_reported)):
         group = _find_group(mistake)
-        shown_by = needed.get(mistake.id, "open") if group == "sampled" else group
-        found = _describe_found(mistake, needed.get(mistake.id), results[mistake.id].n if mistake.id in results else 0)
+        shown_by: int | str = needed.get(mistake.id, "open") if group == "sampled" else group
+        label = _describe_found(mistake, needed.get(mistake.id), results[mistake.id].n if mistake.id in results else 0)
         groups[shown_by].append(
-            {"id": mistake.id, "title": name_mistake(mistake), "where": _list_first_report(mistake), "label": found}
+            {"id": mistake.id, "title": name_mistake(mistake), "where": _list_first_report(mistake), "label": label}
         )
     texts = TEXTS["groups"]
     titles = {name: texts["found"].format(n=f"{name:,}") if isinstance(name, int) else texts[name] for name in groups}
