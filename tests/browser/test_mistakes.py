@@ -67,9 +67,10 @@ def test_the_first_screen_holds_the_bars_their_answer_and_the_button(context, se
     at_rest(page)
     places = [page.locator(".filling .cells").bounding_box(), answer.bounding_box(), button.bounding_box()]
     assert places[0]["y"] > places[1]["y"], "the answer stands over its picture"
-    assert places[2]["y"] > places[0]["y"], "the button that adds to the bars stands after them, as on Is it exact?"
-    seen = places[:2] if width < 640 else places  # a phone's first screen has the way to another bug instead
-    assert max(box["y"] + box["height"] for box in seen) <= height
+    assert places[2]["y"] + places[2]["height"] <= places[1]["y"], (
+        "the button stands with the samples that it adds to, above what they say"
+    )
+    assert max(box["y"] + box["height"] for box in places) <= height
     row = page.locator(".mistakes li.chosen").bounding_box()
     assert row["y"] + row["height"] <= places[0]["y"] if width < 640 else row["x"] + row["width"] <= places[0]["x"]
     assert page.evaluate("document.querySelector('.stMain').scrollWidth") <= width
@@ -80,6 +81,7 @@ def test_the_first_screen_holds_the_bars_their_answer_and_the_button(context, se
     if width < 640:
         expect(rows.filter(visible=True)).to_have_count(1)  # the chosen one, with its thread and its samples
         expect(page.locator(".mistakes li.chosen .found")).to_have_text("detected with 100 samples")
+        expect(page.locator(".mistakes li.chosen .place")).to_have_text(f"1 of {len(list_wrong())}")
         page.get_by_role("button", name="Next bug").click()
         page.wait_for_url(re.compile("mistake=R1$|mistake=R1&"))
         page.get_by_role("button", name="Previous bug").click()
@@ -116,9 +118,9 @@ def test_the_game_is_answered_and_leads_to_its_bug(page, server):
     more.click()
     expect(page.get_by_role("button", name="All samples drawn")).to_be_visible(timeout=PATIENT)
     assert page.locator(".game .outside").count() == 0, "no color tells before the answer"
-    page.get_by_role("button", name="A is wrong").click()
+    page.get_by_role("button", name="A has the bug").click()
     told = page.locator(".game .answer")
-    expect(told).to_contain_text(re.compile("(Yes: A|No: B) is"))
+    expect(told).to_contain_text(re.compile("(Yes: A|No: B) has"))
     expect(told.get_by_role("link").first).to_have_attribute("href", re.compile("^https://github.com/"))
     page.get_by_role("button", name="See this bug").click()
     expect(page.locator(".filling .answer")).to_contain_text("Not exact", timeout=PATIENT)
@@ -146,7 +148,7 @@ def test_a_link_opens_its_mistake_long_work_stops_within_a_moment_and_a_choice_s
     page.wait_for_url(re.compile("onerror"))
     page.keyboard.press("Escape")
     expect(page.locator(".two-texts")).not_to_contain_text("rule", timeout=PATIENT)
-    page.get_by_role("button", name="B is wrong").click()
+    page.get_by_role("button", name="B has the bug").click()
     expect(page.locator(".two-texts")).to_contain_text("wrong rule", timeout=PATIENT)
     assert_harmless(page)
     page.get_by_role("button", name="Random number stuck at 0").click()

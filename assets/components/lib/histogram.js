@@ -176,12 +176,13 @@ export class Histogram {
       const node = h("div", { class: "cell" }, h("span", { class: "cellName" }, label), track.node, ...(strip ? [strip.node] : []), value, h("span", { class: "value exactly" }, shareText(exact[row])));
       return { node, tracks: strip ? [track, strip] : [track], value };
     });
-    const sides = h("span", { class: "sides", "aria-hidden": "true" }, ...(texts.sides ?? []).map((words) => h("span", {}, words)));
+    const sides = h("span", { class: "sides", "aria-hidden": "true" }, h("b", {}, texts.magnified ?? ""), ...(texts.sides ?? []).map((words) => h("span", {}, words)));
     this.names.replaceChildren(h("span", {}), h("span", {}), ...(magnified ? [sides] : []), h("span", { class: "value" }, texts.samples), h("span", { class: "value exactly" }, texts.exactly));
     this.rows.replaceChildren(...this.parts.map((one) => one.node));
     const key = makeKey(magnified ? texts : { ...texts, dot: "", without: "" });
     this.key.replaceWith(key);
     this.key = key;
+    this.offerControl(key.querySelector(".of-without"));
     show(this.answer, Boolean(answer));
     if (!answer) return;
     this.answer.className = `answer ${answer.mark}`;
@@ -190,6 +191,15 @@ export class Histogram {
     say(this.number, answer.number);
     show(this.number, Boolean(answer.number));
     this.because.replaceChildren(answer.details, ...answer.links.flatMap(({ words, href }, i) => [i ? ", " : " ", href ? h("a", { href, target: "_blank", rel: "noopener" }, words) : words]), answer.links.length ? "." : "");
+  }
+
+  /** Make the key's line of the control a box to tick. item: the line, null where there is no control. */
+  offerControl(item) {
+    if (!item) return;
+    const box = h("input", { type: "checkbox" });
+    box.checked = this.node.classList.contains("compared");
+    box.addEventListener("change", () => this.node.classList.toggle("compared", box.checked));
+    item.replaceChildren(h("label", {}, box, ...item.childNodes));
   }
 
   play(at, step = this.payload.live ? LIVE_STEP : STEP) {

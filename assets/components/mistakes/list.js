@@ -1,6 +1,7 @@
 // Bugs as rows, in groups by the samples that show them. A row says what goes wrong and where it was found; a click chooses it.
 // Closed, the list shows whole rows, the chosen one among them, and on a phone this one alone, between the ways to its neighbors; a button opens it.
 
+import { fill } from "../lib/fill.js";
 import { h, say } from "../lib/dom.js";
 
 const CLOSED = 504; // px, most that a closed list takes
@@ -38,6 +39,7 @@ export class List {
       this.list.setAttribute("aria-label", texts.label);
       [texts.before, texts.next].forEach((words, place) => this.steps[place].setAttribute("aria-label", words));
       this.list.replaceChildren(...groups.map((group) => h("section", {}, h("h3", {}, group.title), h("ul", {}, ...group.rows.map((row) => this.makeRow(row))))));
+      [...this.rows.values()].slice(0, texts.last).forEach(({ item }, at) => item.append(h("span", { class: "place", "aria-hidden": "true" }, fill(texts.place, { n: at + 1 }))));
       this.open(false);
     }
     if (chosen === this.chosen) return;

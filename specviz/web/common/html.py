@@ -79,7 +79,7 @@ def extend_to_word(same: str, token: str, rest: str) -> tuple[str, str, str]:
 def _mark_word(token: str, kind: str) -> str:
     """The first word that differs; its spaces stay before the mark."""
     word = token.lstrip(" ")
-    return f"{' ' * (len(token) - len(word))}<b class='{kind}'>≠ {_escape_text(word) or '(end)'}</b>"
+    return f"{' ' * (len(token) - len(word))}<b class='{kind}'>{_escape_text(word) or '(end)'}</b>"
 
 
 def _escape_text(text: str) -> str:

@@ -112,7 +112,7 @@ def build_seed_verdict(p_values: SeedPValues) -> PageVerdict:
     if runs < SEEDS:
         return PageVerdict("waiting", f"{runs} of {SEEDS} runs so far.", "The answer comes when all are there.")
     if p_values.is_uniform:
-        return PageVerdict("consistent", "Spread evenly, as of an exact decoder.", "No bar ends outside its box.")
+        return PageVerdict("consistent", "As even as chance allows.", "No bar ends outside its box.")
     return PageVerdict(
         "rejected",
         "Not spread evenly.",

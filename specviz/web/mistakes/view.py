@@ -115,7 +115,7 @@ def _play_again(_: Any) -> None:
 
 
 def show_samples(state: MistakeState) -> None:
-    """What goes wrong, the samples of the wrong decoder, the verdict, and the button that draws more."""
+    """What goes wrong, the button that draws more, and the samples of the wrong decoder with the verdict."""
     question = state.question
     st.container(key="mistakes-about").markdown(words.describe_question(question))
     if state.shown_result.arms is None:
@@ -123,6 +123,7 @@ def show_samples(state: MistakeState) -> None:
         show_notes(state.notices, "mistakes-notes-live")
         st.container(key="mistakes-empty").caption("The bars appear here as soon as the models are loaded.")
         return
+    _show_buttons(state)
     verdict = words.build_verdict(state)
     payload = build_histogram(
         build_result_frames(state.shown_result),
@@ -133,7 +134,6 @@ def show_samples(state: MistakeState) -> None:
         is_live=state.has_own_result,
     )
     _component.draw(SAMPLES, {"view": "samples", "within": True, "payload": payload})
-    _show_buttons(state)
     show_notes(state.notices, "mistakes-notes-live")
     show_notes(state.shown_result.notes, "mistakes-notes-distribution")
 
@@ -143,6 +143,7 @@ def _show_buttons(state: MistakeState) -> None:
     n, coming, recorded = state.shown_result.n, state.next_test, state.load_recorded()
     is_detectable = state.question.mistake.can_be_sampled
     with st.container(horizontal=True, vertical_alignment="center", key="mistakes-buttons"):
+        session.show_progress("mistakes")
         label = "All samples drawn"
         if coming:
             label = f"Draw {coming - n:,} more" if n else "Draw until it is detected" if is_detectable else f"Draw {coming:,}"
@@ -153,7 +154,6 @@ def _show_buttons(state: MistakeState) -> None:
         if state.result.n and recorded:
             label = f"Back to the {recorded.result.n:,} recorded" if state.has_own_result else f"Back to your {state.result.n:,}"
             st.button(label, key="mistakes-recorded", on_click=state.toggle_recorded, disabled=state.is_busy)
-        session.show_progress("mistakes")
 
 
 def show_texts(state: MistakeState, pair: TextPair) -> None:

@@ -64,11 +64,10 @@ def _list_first_report(mistake: PublishedMistake) -> list[dict[str, str]]:
     return [{"words": words, "href": href} for words, href in reports]
 
 
-def build_list_texts() -> dict[str, str]:
-    """Words around the list."""
-    return {
-        name: TEXTS["groups"][name].format(all=len(list_wrong())) for name in ("label", "pick", "more", "fewer", "before", "next")
-    }
+def build_list_texts() -> dict[str, str | int]:
+    """Words around the list, and the number of bugs, which are its first rows."""
+    names = ("label", "pick", "more", "fewer", "before", "next", "place")
+    return {name: TEXTS["groups"][name].format(all=len(list_wrong()), n="{n}") for name in names} | {"last": len(list_wrong())}
 
 
 def list_wrong() -> list[PublishedMistake]:

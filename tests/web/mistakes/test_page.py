@@ -230,9 +230,9 @@ def test_the_list_has_every_mistake_once_in_plain_words_with_who_reported_it_and
     assert by_id["R7"]["label"] == "not detected with 100,000 samples"
     ids = {group["title"]: [row["id"] for row in group["rows"]] for group in groups}
     *shown, open_, unshown, purpose, exact = ids.values()
-    assert list(ids)[: len(shown)] == ["100 samples show it", "1,000 samples show it", "10,000 samples show it"]
+    assert list(ids)[: len(shown)] == ["Caught with 100 samples", "Caught with 1,000 samples", "Caught with 10,000 samples"]
     assert all(
-        f"{recorded[name].n:,} samples show it" == title for title, names in ids.items() for name in names if names in shown
+        title == f"Caught with {recorded[name].n:,} samples" for title, names in ids.items() for name in names if names in shown
     )
     of = sum(map(len, (*shown, open_, unshown)))
     assert of == len(words.list_wrong())
