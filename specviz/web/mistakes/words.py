@@ -45,7 +45,8 @@ def build_groups() -> list[dict[str, Any]]:
     results = {one.mistake: one.result for one in recorded.mistakes} if recorded else {}
     needed = {name: found.n for name, result in results.items() if (found := find_rejection(result))}
     sizes = sorted({needed[one.id] for one in list_wrong() if one.id in needed and one.can_be_sampled})
-    groups: dict[int | str, list[dict[str, Any]]] = {name: [] for name in (*sizes, "open", "unshown", "purpose", "exact")}
+    names: tuple[int | str, ...] = (*sizes, "open", "unshown", "purpose", "exact")
+    groups: dict[int | str, list[dict[str, Any]]] = {name: [] for name in names}
     for mistake in sorted(REPORTED.values(), key=lambda one: (one.id != FIRST, not one.is_reported)):
         group = _find_group(mistake)
         shown_by: int | str = needed.get(mistake.id, "open") if group == "sampled" else group
