@@ -142,6 +142,12 @@ def test_the_speed_of_a_large_target_is_what_how_fast_opens_with_and_says_that_i
     assert f"{place.gamma} drafted" in large["says"] and "temperature 1" in large["says"]
 
 
+def test_the_race_names_its_model_and_machine_and_the_install_line_is_that_of_summary():
+    assert RACE["writer"] == "a tiny model on two CPU cores"
+    install = load_toml("texts/summary")["part"][0]["commands"][0]["code"]
+    assert TEXTS["doors"]["command"].splitlines()[0] == install
+
+
 def test_doors_have_the_names_of_their_pages():
     doors = {link["to"]: link["words"] for link in DOORS}
     assert {path: words for path, words in doors.items() if path in PAGES} == {path: page.title for path, page in PAGES.items()}
