@@ -104,8 +104,8 @@ def show_new_room(desk: DeskState) -> None:
         student.html(words.build_code_form(_find_root()))
         with teacher.container(key="classroom-teach"):
             st.markdown(TEXTS["teach"])
-            button = st.container()
             show_reach(_find_root())
+            button = st.container()
     lesson, problems = show_fields(desk)
     desk.choose(lesson)
     show_notes(problems, "classroom-notes-fields")

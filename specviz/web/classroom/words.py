@@ -31,7 +31,7 @@ PLANS = next(
 )  # installed; in a checkout
 MINUTES = (20, 45, 90)
 PICTURES = {
-    "code": "<div class='wall'><b>K7Q4</b><i></i></div>",
+    "code": "<div class='wall'><b>CODE</b><i></i><em>example</em></div>",
     "task": "<div class='phone'><b>Sample</b><p>there lived an old …</p><p><mark>woman who</mark></p><u>1 more</u></div>",
     "bars": "<div class='wall bars'>" + "".join(f"<i style='--bar:{bar}%;--at:{at}%'></i>" for bar, at in ((78, 78), (42, 39), (17, 19), (12, 13))) + "</div>",
 }  # of the steps: HTML, illustrative  # fmt: skip

@@ -21,6 +21,8 @@ from specviz.web.drafting_methods.words import (
     format_range,
     is_bound,
     is_computed,
+    list_timed,
+    name_machine,
 )
 
 TEXTS = load_toml("texts/drafting_methods")
@@ -59,9 +61,9 @@ def build_overview(comparison: MethodComparison, elsewhere: ComputedComparison |
 
     Returns:
         ``rows``, the fastest first and lossy rules last: per method key, name, line (its first sentence), group (a heading, or empty), drawing
-        (shapes), inSight, lead (what a phone has in sight: the faster ones, else the fastest, and target-only sampling), tag beside the name, pass (tokens per target pass) and speed (times target only), each null or {"at", "said"}; at is a share of the axis. The cost is what a round
+        (shapes), inSight, lead (what a phone has in sight: the fastest two, and some to compare them with), tag beside the name, pass (tokens per target pass) and speed (times target only), each null or {"at", "said"}; at is a share of the axis. The cost is what a round
         takes, in passes of target-only sampling. The speed has low, high, span (in words), told (faster,
-        slower or neither), hollow (neither) and whether it is computed. ``other`` is the speed elsewhere, null or {"at", "said", "bound"}; bound:
+        slower or neither), unsure (neither) and whether it is computed. ``other`` is the speed elsewhere, null or {"at", "said", "bound"}; bound:
         it is the most that it can be.
         ``marks`` explains the dots, ``heads`` names both.
         ``ticks`` of the speed, {"at", "said"}; ``unit``: place of target-only sampling; ``size`` of the drawings.
@@ -76,13 +78,13 @@ def build_overview(comparison: MethodComparison, elsewhere: ComputedComparison |
     )
     end = TICK_STEP * (int(max(farthest, 1.5) / TICK_STEP) + 1)
     most = max((row.per_pass for row in comparison.rows if row.per_pass is not None), default=1.0)
-    best = find_fastest(comparison)
+    best, fastest = find_fastest(comparison), list_timed(comparison)[:2]
     rows = []
     for row in sort_by_speed(comparison):
         times, (other, is_most) = found[row.key], others.get(row.key, (None, False))
-        is_lead = row is best or row.key == "target" or (row.exact and compare_with_target(row, comparison) == FASTER)
+        is_lead = row.key in TEXTS["in_sight_on_phones"] or row in fastest
         said = None if times is None else {
-            "at": times.value / end, "low": times.low / end, "high": times.high / end, "told": name_comparison(row, comparison), "hollow": compare_with_target(row, comparison) == UNSURE,
+            "at": times.value / end, "low": times.low / end, "high": times.high / end, "told": name_comparison(row, comparison), "unsure": compare_with_target(row, comparison) == UNSURE,
             "said": "1" if row.key == "target" else f"{times.value:.2f}", "span": format_range(times) if compare_with_target(row, comparison) else "",
             "computed": row.key != "target" and is_computed(row, comparison),
         }  # fmt: skip
@@ -95,6 +97,8 @@ def build_overview(comparison: MethodComparison, elsewhere: ComputedComparison |
         })  # fmt: skip
     ticks = [{"at": TICK_STEP * count / end, "said": f"{TICK_STEP * count:g}"} for count in range(1, round(end / TICK_STEP))]
     marks = TEXTS["marks_computed" if any(is_computed(row, comparison) for row in comparison.rows) else "marks"]
+    if elsewhere is not None:
+        marks += " " + TEXTS["marks_elsewhere"].format(machine=name_machine(elsewhere.cost_model))
     heads = (
         []
         if elsewhere is None

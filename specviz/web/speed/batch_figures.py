@@ -38,7 +38,7 @@ def estimate_speeds(model: RoundModel, batches: BatchSpeeds) -> list[Estimate]:
 def plot_model_speeds(model: RoundModel, batches: BatchSpeeds, kind: str = "light") -> go.Figure:
     """The speeds of ``estimate_speeds`` with their intervals. Every point has its number."""
     sizes, speeds = batches.rows, estimate_speeds(model, batches)
-    places, blue, dip = list(range(len(sizes))), getattr(MEANINGS["target"], kind), find_dip(model, batches)
+    places, blue = list(range(len(sizes))), getattr(MEANINGS["target"], kind)
     figure, ends = go.Figure(), [-0.4, places[-1] + 0.4]
     figure.add_scatter(x=ends, y=[1.0, 1.0], mode="lines", name="target only", line={"width": 1.4, "color": GRAY[kind]}, hoverinfo="skip", showlegend=False)  # fmt: skip
     figure.add_scatter(x=places, y=[one.value for one in speeds], mode="lines+markers", name="with a draft", line={"width": 2.6, "color": blue},
@@ -47,10 +47,9 @@ def plot_model_speeds(model: RoundModel, batches: BatchSpeeds, kind: str = "ligh
     figure.add_scatter(x=[place for place, _ in measured], y=[speed for _, speed in measured], mode="markers", name="measured",
                        marker={"size": 11, "color": blue}, hoverinfo="skip", showlegend=False)  # fmt: skip
     for place, texts, one in zip(places, sizes, speeds, strict=True):
-        above, is_dip = one.value >= 1.0, dip is not None and texts == dip[0]
-        said = f"{one.value:.2f}<br>CPU quirk" if is_dip else f"<b>{one.value:.2f}</b>"
-        figure.add_annotation(x=place, y=one.high if above else one.low, text=said, showarrow=False, yshift=12 if above else -6 if is_dip else -12,
-                              yanchor="top" if is_dip else "auto", font={"size": LETTERS, "color": (GRAY if is_dip else INK)[kind]})  # fmt: skip
+        above = one.value >= 1.0
+        figure.add_annotation(x=place, y=one.high if above else one.low, text=f"<b>{one.value:.2f}</b>", showarrow=False, xshift=12 if texts == 2 else 0,
+                              yshift=12 if above else -12, font={"size": LETTERS, "color": INK[kind]})  # fmt: skip
     figure.add_annotation(x=0.0, xref="paper", y=1.0, xanchor="left", xshift=3, yshift=-11, showarrow=False, text="no draft", font={"size": LETTERS, "color": GRAY[kind]})  # fmt: skip
     frame_chart(figure, 320, "batch size (texts at once)", "times as fast as no draft")
     figure.update_layout(margin_t=16)
@@ -76,14 +75,20 @@ def plot_pass_costs(batches: BatchSpeeds, kind: str = "light") -> go.Figure:
     figure, sizes = go.Figure(), [1, *(gamma + 1 for gamma in batches.gammas)]
     figure.add_scatter(x=sizes, y=sizes, mode="lines", name="if each token took a full pass", line={"width": 1.2, "dash": "dot", "color": PLAIN},
                        hoverinfo="skip", showlegend=False)  # fmt: skip
-    lines = {
-        _count_texts(rows): [1.0, *(batches.estimate_cost(rows, gamma).value for gamma in batches.gammas)]
-        for rows in dict.fromkeys((batches.rows[0], batches.rows[-1]))
-    }
+    most = {_count_texts(rows): rows for rows in (batches.rows[0], batches.rows[-1])}
+    lines = {name: [1.0, *(batches.estimate_cost(rows, gamma).value for gamma in batches.gammas)] for name, rows in most.items()}
     looks = ((getattr(MEANINGS["target"], kind), "circle"), (INK[kind], "square"))
     for (name, values), (color, symbol) in zip(lines.items(), looks, strict=False):
-        figure.add_scatter(x=sizes, y=values, mode="lines+markers", name=name, showlegend=False, line={"width": 2.2, "color": color}, marker={"size": 8, "symbol": symbol},
-                           hovertemplate=f"{name}: %{{y:.2f}} passes<extra></extra>")  # fmt: skip
+        slow = sum(most[name] * size <= QUICK_TOKENS for size in sizes)  # place of the first pass that is not quick
+        has_jump = 0 < slow < len(sizes)
+        figure.add_scatter(x=sizes, y=values, mode="markers" if has_jump else "lines+markers", name=name, showlegend=False, line={"width": 2.2, "color": color},
+                           marker={"size": 8, "symbol": symbol, "color": color}, hovertemplate=f"{name}: %{{y:.2f}} passes<extra></extra>")  # fmt: skip
+        if has_jump:  # somewhere between two passes that were timed
+            for part, dash in ((slice(slow), "solid"), (slice(slow - 1, slow + 1), "dot"), (slice(slow, None), "solid")):
+                figure.add_scatter(x=sizes[part], y=values[part], mode="lines", showlegend=False, hoverinfo="skip",
+                                   line={"width": 2.2, "color": color, "dash": dash})  # fmt: skip
+            figure.add_annotation(x=sizes[slow - 1], y=values[slow - 1], ax=0, ay=45, showarrow=True, arrowhead=0, arrowwidth=1, standoff=6, arrowcolor=GRAY[kind],
+                                  text="last quick pass timed", font={"size": LETTERS - 1, "color": GRAY[kind]})  # fmt: skip
     frame_chart(figure, 320, "tokens of each text in a pass", "time of a pass (1: one token)")
     figure.update_layout(margin_t=16)
     values = [value for line in lines.values() for value in line]
@@ -92,10 +97,6 @@ def plot_pass_costs(batches: BatchSpeeds, kind: str = "light") -> go.Figure:
         1.15 * max(values),
     )  # the dotted line leaves the picture: with all of it the others would lie on each other
     add_line_names(figure, {name: line[-1] for name, line in lines.items()}, high - low, kind)
-    if sizes[0] < QUICK_TOKENS < sizes[-1]:
-        figure.add_vline(x=QUICK_TOKENS, line={"width": 1.2, "dash": "dot", "color": GRAY[kind]})
-        figure.add_annotation(x=QUICK_TOKENS, y=low, xanchor="right", yanchor="bottom", xshift=-2, showarrow=False,
-                              text=f"one text: quick up to {QUICK_TOKENS}", font={"size": LETTERS - 1, "color": GRAY[kind]})  # fmt: skip
     figure.add_annotation(x=high, y=high, xanchor="left", yanchor="top", xshift=6, showarrow=False, align="left", text="if each token<br>took a full pass",
                           font={"size": LETTERS - 1, "color": GRAY[kind]})  # fmt: skip
     letters = {"tickfont": {"size": LETTERS}, "title_font": {"size": LETTERS}}

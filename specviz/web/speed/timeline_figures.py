@@ -66,13 +66,13 @@ def plot_timeline(alpha: float, parts: RoundParts, kind: str = "light", has_lege
         (DRAFTED, end, "With a draft", f"{_count_tokens(tokens)} a round"),
     ):
         figure.add_annotation(
-            x=passes, y=lane, text=f"{TOKENS} tokens<br>in <b>{format_number(passes)}</b>", xanchor="left", xshift=6, align="left", showarrow=False, font={"size": 16, "color": INK[kind]}
+            x=passes, y=lane, text=f"{TOKENS} tokens<br>in <b>{format_number(passes)}</b> passes", xanchor="left", xshift=6, align="left", showarrow=False, font={"size": 16, "color": INK[kind]}
         )  # fmt: skip
         figure.add_annotation(
             x=0.0, y=lane + 0.29, text=f"<b>{name}</b>: {said}", xanchor="left", yanchor="bottom", showarrow=False, font={"size": LETTERS + 1, "color": INK[kind]}
         )  # fmt: skip
     figure.update_layout(
-        barmode="overlay", height=264 if has_legend else 224, margin={"l": 5, "r": 88, "t": 34 if has_legend else 4, "b": 46}, dragmode=False, showlegend=has_legend,
+        barmode="overlay", height=264 if has_legend else 224, margin={"l": 5, "r": 112, "t": 34 if has_legend else 4, "b": 46}, dragmode=False, showlegend=has_legend,
         legend=LEGEND | {"font": {"size": LETTERS}}, uniformtext={"minsize": LEAST, "mode": "hide"},
     )  # fmt: skip
     figure.update_xaxes(

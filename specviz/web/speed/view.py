@@ -441,19 +441,17 @@ def show_batches(choice: PlanChoice, kind: str) -> None:
         figure = batch_figures.plot_model_speeds(model, batches, kind)
         show_figure(figure, "speed", "batch", f"{number} {said} {dip}".strip(), sentence=False)
         with st.container(key="speed-batch"):
-            st.markdown(f"**{number}** {said}")
+            st.markdown(f"**{number}** {said} {dip}")
             st.caption(TEXTS["batch"])
     with right, open_screen("speed", "passes"):
         st.markdown(HEADINGS["passes"])
         costs = batch_figures.describe_pass_costs(batches)
         show_figure(draw_cached(batch_figures.plot_pass_costs, batches, kind), "speed", "passes", costs, sentence=False)
         st.markdown(costs)
+        there = batches.interpolate_pass_cost(batches.rows[0], model.gamma)
+        st.caption(TEXTS["units"].format(cost=there, top=model.passes[model.gamma]))
     with st.expander(TEXTS["batch_fold"]):
-        with st.container(key="speed-dip"):
-            st.markdown(dip)
-        gamma = model.gamma
-        there = batches.interpolate_pass_cost(batches.rows[0], gamma)
-        st.caption(f"{origin} {TEXTS['batch_table'].format(tokens=gamma + 1, cost=there, top=model.passes[gamma])}")
+        st.caption(f"{origin} {TEXTS['batch_table']}")
         show_table_list(draw_cached(batch_figures.build_rows, batches, key))
 
 

@@ -13,6 +13,7 @@ from specviz.errors import CancelledError, SettingsError
 from specviz.jobs.queue import FairQueue, Ticket
 from specviz.models.pairs.catalog import PAIRS
 from specviz.settings import DEFAULT_TREE_SHAPE, Settings, read_tree_shape
+from specviz.speed.measurement.timed_decoding import PROMPTS
 from specviz.speed.records import headline
 from specviz.speed.records.cost_model import load_cost_models
 from specviz.speed.records.estimate import Estimate
@@ -124,7 +125,9 @@ def test_the_chart_has_a_line_for_each_method_with_the_records_numbers(compariso
         assert line["tag"] == ("" if row.exact else "lossy")
     assert 6 <= sum(line["inSight"] for line in payload["rows"]) <= 12
     lead = [line["key"] for line in payload["rows"] if line["lead"]]
-    assert lead == ["block", "draft", "target"], "on a phone those that are faster, and what they are compared with"
+    assert lead == ["block", "draft", "target", "tree-wide", "adversarial"], (
+        "on a phone the fastest, and what they are compared with"
+    )
 
 
 @pytest.mark.parametrize("choice", DISTRIBUTIONS)
@@ -149,17 +152,18 @@ def test_a_measured_comparison_has_a_servers_computed_speeds_as_second_marks(com
                 "said": f"{found.value:.2f}",
                 "bound": most,
             }
-    assert payload["heads"] == ["● two CPU cores, measured", "◆ H200, target of 8B, computed"]
+    assert payload["heads"] == ["● two CPU cores, measured", "◇ H200, target of 8B, computed"]
     assert build_overview(comparison)["heads"] == []
     assert all(line["other"] is None for line in build_overview(comparison)["rows"])
     count, answer = words.answer_which_pay(there, "", is_elsewhere=True)
     assert count == words.answer_which_pay(there, "")[0]
-    assert answer == "that draft a chain would be on an H200 with a target of 8B, computed."
+    assert answer == "exact chains would be faster on an H200 with a target of 8B, computed; of trees only a bound is known."
     said, chains = words.explain_elsewhere(comparison, there), [row for row in words.list_timed(there) if not row.entry.branches]
     faster = [row for row in chains if words.compute_speed(row, there).value > 1.0]
     assert 0 < len(faster) < len(chains) and count == f"{len(faster)} of {len(chains)}", "a bound is not counted as faster"
     assert (
-        "◇ At most so much: what drawing and checking a tree takes longer than a chain is not counted" in said
+        "◁ Upper bound: the extra work of a tree is not counted" in payload["marks"]
+        and said.startswith("Trees can gain on an H200 with a target of 8B: there a pass over")
         and all(words.compute_speed(there.row(key), there).value > 1.0 for key in words.WIDE)
         and all(words.is_bound(there.row(key), there) for key in words.WIDE)
     )
@@ -200,7 +204,10 @@ def test_the_picture_has_the_time_of_a_rounds_tokens_in_each_way_on_one_scale(ch
     assert len(scales) == 1 and longest == pytest.approx(1.0)
     notes = {line["key"]: line["note"] for line in picture["rows"] if line["note"]}
     assert list(notes) == (["draft"] if headline.find_headline(one.settings) else [])
-    assert all(f"{headline.find_headline(one.settings)[0]:.2f}×" in note for note in notes.values())
+    assert (
+        all(f"{headline.find_headline(one.settings)[0]:.2f}×: three prompts" in note for note in notes.values())
+        and len(PROMPTS) == 3
+    )
 
 
 def test_a_rounds_drawing_has_as_many_draft_tokens_as_a_round_of_its_method(comparison):

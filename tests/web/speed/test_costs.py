@@ -135,7 +135,7 @@ def test_the_chart_of_computed_speeds_has_no_ranges_and_says_what_is_not_counted
     state = open_methods("h200-8b")
     payload = build_overview(state.apply_costs(state.shown_result))
     lines = {line["key"]: line for line in payload["rows"]}
-    assert sorted(lines) == sorted(DRAFTING_METHODS) and "computed" in payload["marks"] and "not counted" in payload["marks"]
+    assert sorted(lines) == sorted(DRAFTING_METHODS) and "Computed" in payload["marks"] and "not counted" in payload["marks"]
     for key, line in lines.items():
         assert (line["speed"] is None) == (key == "early-exit")
         if line["speed"] and key != "target":

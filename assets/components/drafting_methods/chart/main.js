@@ -88,22 +88,22 @@ function placeAt(node, share) {
   return node;
 }
 
-function makeRow(row, { unit, size }, choose) {
+function makeRow(row, { unit, size, ticks }, choose) {
   const svg = s("svg", { class: "drawing", "aria-hidden": "true" }, ...row.drawing.map(([tag, attributes]) => s(tag, attributes)));
   setSize(svg, ...size);
   const name = h("span", { class: "name" }, h("b", {}, row.name), ...(row.tag ? [" ", h("span", { class: "tag" }, row.tag)] : []));
-  const plot = h("span", { class: "fast" }, placeAt(h("i", { class: "one" }), unit));
+  const plot = h("span", { class: "fast" }, ...ticks.map(({ at }) => placeAt(h("i", { class: at === unit ? "one" : "tick" }), at)));
   const reads = h("span", { class: "reads" });
   if (!row.speed) reads.append(h("span", { class: "told" }, row.tag || !row.pass ? "" : "not computed"));
   if (row.speed) {
-    const { at, low, high, told, hollow, said, span } = row.speed;
+    const { at, low, high, told, unsure, computed, said, span } = row.speed;
     const range = placeAt(h("i", { class: "range" }), low);
     range.style.width = `${(100 * Math.max(0, high - low)).toFixed(2)}%`;
     if (span) plot.append(range);
-    if (row.other) plot.append(placeAt(h("i", { class: `other ${row.other.bound ? "hollow" : ""}` }), row.other.at));
-    plot.append(placeAt(h("i", { class: `dot ${hollow ? "hollow" : ""}` }), at));
+    if (row.other) plot.append(placeAt(h("i", { class: row.other.bound ? "bound" : "other" }), row.other.at));
+    plot.append(placeAt(h("i", { class: computed ? `${told ? "bound" : "other"} first` : unsure ? "dot unsure" : "dot" }), at));
     reads.append(h("span", { class: "value" }, `${said}×`, " ", h("span", { class: "told" }, told), ...(span ? [h("span", { class: "span" }, span)] : [])));
-    if (row.other) reads.append(row.other.bound ? h("span", { class: "there bound" }, "◇ ", h("span", { class: "told" }, "at most "), `${row.other.said}×`) : h("span", { class: "there" }, `◆ ${row.other.said}×`));
+    if (row.other) reads.append(row.other.bound ? h("span", { class: "there bound" }, "◁ ", h("span", { class: "told" }, "at most "), `${row.other.said}×`) : h("span", { class: "there" }, `◇ ${row.other.said}×`));
   }
   const face = h("button", { type: "button", class: "method", "aria-label": describeRow(row) }, svg, h("span", { class: "titles" }, name, h("span", { class: "about" }, row.line)), plot, reads);
   face.addEventListener("click", choose);
