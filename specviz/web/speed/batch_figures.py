@@ -80,14 +80,11 @@ def plot_pass_costs(batches: BatchSpeeds, kind: str = "light") -> go.Figure:
     looks = ((getattr(MEANINGS["target"], kind), "circle"), (INK[kind], "square"))
     for (name, values), (color, symbol) in zip(lines.items(), looks, strict=False):
         slow = sum(most[name] * size <= QUICK_TOKENS for size in sizes)  # place of the first pass that is not quick
-        has_jump = 0 < slow < len(sizes)
-        figure.add_scatter(x=sizes, y=values, mode="markers" if has_jump else "lines+markers", name=name, showlegend=False, line={"width": 2.2, "color": color},
-                           marker={"size": 8, "symbol": symbol, "color": color}, hovertemplate=f"{name}: %{{y:.2f}} passes<extra></extra>")  # fmt: skip
-        if has_jump:  # somewhere between two passes that were timed
-            for part, dash in ((slice(slow), "solid"), (slice(slow - 1, slow + 1), "dot"), (slice(slow, None), "solid")):
-                figure.add_scatter(x=sizes[part], y=values[part], mode="lines", showlegend=False, hoverinfo="skip",
-                                   line={"width": 2.2, "color": color, "dash": dash})  # fmt: skip
-            figure.add_annotation(x=sizes[slow - 1], y=values[slow - 1], ax=0, ay=45, showarrow=True, arrowhead=0, arrowwidth=1, standoff=6, arrowcolor=GRAY[kind],
+        figure.add_scatter(x=sizes, y=values, mode="lines+markers", name=name, showlegend=False, line={"width": 2.2, "color": color},
+                           marker={"size": 8, "symbol": symbol}, hovertemplate=f"{name}: %{{y:.2f}} passes<extra></extra>")  # fmt: skip
+        if 0 < slow < len(sizes):
+            size, time = sizes[slow - 1], values[slow - 1]
+            figure.add_annotation(x=size, y=time, ax=size, ay=time - 0.52, axref="x", ayref="y", arrowhead=0, arrowwidth=1, standoff=6, arrowcolor=GRAY[kind],
                                   text="last quick pass timed", font={"size": LETTERS - 1, "color": GRAY[kind]})  # fmt: skip
     frame_chart(figure, 320, "tokens of each text in a pass", "time of a pass (1: one token)")
     figure.update_layout(margin_t=16)

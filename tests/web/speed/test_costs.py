@@ -141,7 +141,7 @@ def test_the_chart_of_computed_speeds_has_no_ranges_and_says_what_is_not_counted
         if line["speed"] and key != "target":
             assert line["speed"]["computed"] and line["speed"]["span"] == ""
             assert line["speed"]["told"] == ("at most" if DRAFTING_METHODS[key].branches else "")
-    assert "measured speed" in build_overview(state.shown_result)["marks"]
+    assert "Measured, with its 95% range" in build_overview(state.shown_result)["marks"]
     rows = {row["method"]: row for row in words.build_detail_rows(state.apply_costs(state.shown_result))}
     assert "(" not in rows["EAGLE tree of 15"]["times target only"] and rows["Draft model"]["ms per token, computed"]
 
