@@ -138,7 +138,7 @@ export class Overlap {
     this.pace = countPerPass(shown);
     const speed = this.pace / this.texts.cost;
     for (const [row, tokens] of [[this.rows[0], 1], [this.rows[1], this.pace]]) {
-      row.bar.style.setProperty("--part", String(tokens / (GAMMA + 1)));
+      row.bar.style.setProperty("--bar", String(tokens / (GAMMA + 1)));
       say(row.value, tokens === 1 ? "1" : tokens.toFixed(1));
     }
     say(this.series, fill(this.texts.series, { beta: shown.toFixed(2) }).replaceAll("1.00", "1"));
