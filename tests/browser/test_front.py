@@ -160,12 +160,14 @@ def test_a_game_is_the_days_its_answer_names_the_mistake_and_a_reload_remembers_
     page.get_by_role("button", name="Draw 100 more").click()
     expect(page.locator(".drawn")).to_have_text("120 samples each.")
     assert page.locator(".track.sideA .band").first.bounding_box()["width"] < boxes[0], "more samples leave less room for chance"
-    page.get_by_role("button", name="A is wrong").click()
+    page.get_by_role("button", name="A has the bug").click()
     told = page.locator(".told")
     expect(told).to_contain_text("Reported in")
     assert page.locator(".scene-game h2").bounding_box()["y"] == title, "the answer has its place"
     mistake = told.locator(".bug b").text_content()
     assert mistake in [game["name"] for game in build_games_payload()["games"]]
+    hatched, result = page.locator(".fill.wrong").count(), told.locator(".result").text_content()
+    assert result.startswith("Right") or ("not enough" in result) == (hatched == 0), "what is hatched lies outside the room for chance"
     kept = json.loads(page.evaluate("localStorage.getItem('specviz-daily')"))
     assert kept["n"] == 120 and kept["right"] == told.locator(".result").text_content().startswith("Right")
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
@@ -175,7 +177,7 @@ def test_a_game_is_the_days_its_answer_names_the_mistake_and_a_reload_remembers_
     assert "2026-11-27" in shared and "120 samples" in shared and mistake.rstrip(".") not in shared
     page.get_by_role("button", name="Play the game of 26 November 2026").click()
     expect(page.locator(".date")).to_have_text("Game of 26 November 2026")
-    page.get_by_role("button", name="B is wrong").click()
+    page.get_by_role("button", name="B has the bug").click()
     expect(told.locator(".bug b")).not_to_have_text(mistake)
     assert json.loads(page.evaluate("localStorage.getItem('specviz-daily')")) == kept, "only today's game counts"
     page.reload()

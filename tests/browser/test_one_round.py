@@ -267,6 +267,17 @@ def test_a_new_run_stands_at_the_cursor_and_the_same_run_stays_where_it_is(open_
     assert page.locator(".chip").count() == 4
 
 
+@pytest.mark.parametrize("between", ([], [None]), ids=["at once", "after a wait"])
+def test_a_shorter_run_takes_the_place_of_one_that_plays(open_stage, between):
+    """The run that plays stands in a round that the new one does not have."""
+    page = open_stage(build_round_payload(traces.build_story()), cursor=(1, 0))
+    page.keyboard.press("p")
+    for payload in (*between, build_round_payload(traces.build_undrafted())):
+        page.evaluate("(payload) => window.give({payload, cursor: {round: 0, step: 0}})", payload)
+    assert page.get_by_role("button", name="Play").is_visible()
+    assert sentence(page) == build_round_payload(traces.build_undrafted())["rounds"][0]["steps"][0]["sentence"]
+
+
 def test_keys_are_left_alone_while_someone_types(open_stage):
     payload = build_round_payload(traces.build_story())
     page = open_stage(payload, cursor=(0, find_step(payload, "uniform", node=2)))

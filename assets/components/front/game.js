@@ -102,6 +102,12 @@ export class Game {
     return far.map((i, side) => fill(this.texts.far, { name: SIDES[side], word: this.nameToken(this.game.labels[i]), count: this.counts[side][i], expected: Math.round(this.n * this.game.probs[i]) })).join(" ");
   }
 
+  /** Rows in which this decoder's bar lies outside the room that chance leaves. */
+  findOutside(side) {
+    const counts = countCells(this.digits[side], this.first, this.n, this.cells), bands = findBands(this.game.probs, this.n);
+    return counts.flatMap((count, i) => (count < this.n * bands[i][0] - 0.5 || count > this.n * bands[i][1] + 0.5 ? [i] : []));
+  }
+
   choose(side) {
     if (this.answer || !this.n || this.n < this.asked) return;
     const right = side === this.wrong;
@@ -119,7 +125,8 @@ export class Game {
     this.n = this.asked = n;
     this.answer = { right };
     const { texts, game } = this, isToday = this.day === this.today;
-    const values = { n, needed: game.needed, name: SIDES[this.wrong], streak: isToday ? this.kept.streak : 0 };
+    const outside = this.findOutside(this.wrong), word = this.nameToken(game.labels[outside[0]] ?? "");
+    const values = { n, needed: game.needed, name: SIDES[this.wrong], word, streak: isToday ? this.kept.streak : 0 };
     const luck = right && 2 * n < game.needed ? ` ${texts.luck}` : "";
     const next = isToday ? ` ${fill(this.kept.streak > 1 ? texts.streak : texts.tomorrow, values)}` : "";
     const links = game.threads.flatMap(({ words, href }, i) => [i ? ", " : " ", href ? h("a", { href, target: "_blank", rel: "noopener" }, words) : words]);
@@ -130,7 +137,7 @@ export class Game {
     const older = h("button", { type: "button", class: "older" }, fill(texts.older, { date: nameDay(this.day - 1) }));
     older.addEventListener("click", () => { this.open(this.day - 1); this.more[0].focus({ preventScroll: true }); });
     this.told.replaceChildren(
-      h("p", { class: "result" }, fill(right ? texts.right : texts.wrong, values)),
+      h("p", { class: "result" }, fill(right ? texts.right : outside.length ? texts.overlooked : texts.wrong, values)),
       h("p", { class: "bug" }, h("b", {}, game.name), " ", game.description, " ", texts.reported, ...links, "."),
       h("p", { class: "power" }, fill(texts.power, values), luck, next), h("p", { class: "then" }, copy, older));
   }
@@ -167,7 +174,8 @@ export class Game {
     show(this.acts, !this.answer);
     show(this.told, Boolean(this.answer));
     this.node.classList.toggle("answered", Boolean(this.answer));
-    for (const row of this.rows) SIDES.forEach((_, side) => row.bars[side].classList.toggle("wrong", Boolean(this.answer) && side === this.wrong));
+    const outside = this.answer ? this.findOutside(this.wrong) : [];
+    this.rows.forEach((row, i) => SIDES.forEach((_, side) => row.bars[side].classList.toggle("wrong", side === this.wrong && outside.includes(i))));
     this.chart.setAttribute("aria-label", `${fill(this.texts.drawn, { n: this.n })} ${this.describeFarthest()}`);
   }
 }

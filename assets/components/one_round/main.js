@@ -87,8 +87,8 @@ class RoundView {
     if (!data?.payload?.rounds?.length) return this.wait();
     if (this.payload?.id !== data.payload.id) {
       const first = !this.payload; // the address that brought the first run says where it stands already
+      if (!first) this.play(false); // draws the old run for the last time
       this.payload = data.payload;
-      this.play(false);
       this.drag = null;
       this.problem = "";
       this.filled = null;
@@ -112,6 +112,7 @@ class RoundView {
   }
 
   wait() {
+    if (this.payload) this.play(false);
     this.payload = this.filled = null;
     this.node.classList.add("waiting");
     drawHead(this.head, this);
