@@ -167,7 +167,9 @@ def test_a_game_is_the_days_its_answer_names_the_mistake_and_a_reload_remembers_
     mistake = told.locator(".bug b").text_content()
     assert mistake in [game["name"] for game in build_games_payload()["games"]]
     hatched, result = page.locator(".fill.wrong").count(), told.locator(".result").text_content()
-    assert result.startswith("Right") or ("not enough" in result) == (hatched == 0), "what is hatched lies outside the room for chance"
+    assert result.startswith("Right") or ("not enough" in result) == (hatched == 0), (
+        "what is hatched lies outside the room for chance"
+    )
     kept = json.loads(page.evaluate("localStorage.getItem('specviz-daily')"))
     assert kept["n"] == 120 and kept["right"] == told.locator(".result").text_content().startswith("Right")
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
