@@ -15,12 +15,14 @@ export function mounted(make) {
     if (!known.has(parentElement)) {
       const view = make(data);
       parentElement.append(view.node); // the style sheet stands beside it
-      const sizes = new ResizeObserver(() => view.resize());
+      const fit = () => view.resize();
+      const sizes = new ResizeObserver(fit);
       sizes.observe(view.node);
-      known.set(parentElement, { view, sizes, presenter: null });
+      document.fonts.addEventListener("loadingdone", fit); // words were placed, and lines broken, by another font's widths
+      known.set(parentElement, { view, fit, sizes, presenter: null });
     }
     const one = known.get(parentElement);
-    const { view, sizes } = one;
+    const { view, fit, sizes } = one;
     view.update(component);
     if (data.within) one.within ??= followScreens(view);
     else if (view.presented !== false) (one.presenter ??= new Presenter(view, view.presented)).update();
@@ -29,6 +31,7 @@ export function mounted(make) {
       one.within?.();
       view.close();
       sizes.disconnect();
+      document.fonts.removeEventListener("loadingdone", fit);
       view.node.remove();
       known.delete(parentElement);
     };

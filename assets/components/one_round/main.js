@@ -49,8 +49,6 @@ class RoundView {
     this.bar.node.append(makeMore([h("label", { class: "rounds" }, "Show ", this.bar.rounds), this.tour.start, this.asker.toggle, this.head.live, this.bar.keys]));
     this.node = h("section", { class: "stage", "aria-label": "one round, step by step" },
       this.head.notices, this.head.node, this.text.line, this.scene, this.bar.node, h("div", { class: "said" }, this.sentence, this.note), this.asker.card, this.tour.ring);
-    this.fit = () => this.resize(); // names and the ring were placed by another font's widths
-    document.fonts.addEventListener("loadingdone", this.fit);
     this.mirror = makeMirror();
     this.history = makeHistory((place) => this.payload && this.goTo(place.round, place.step));
     const forgetEscape = listenToKeys({ Escape: () => this.tour.turn(false) }, { ready: () => this.tour.on });
@@ -338,7 +336,6 @@ class RoundView {
     this.mirror.close();
     this.history.close();
     this.forgetKeys();
-    document.fonts.removeEventListener("loadingdone", this.fit);
   }
 }
 
