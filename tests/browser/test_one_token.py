@@ -183,7 +183,9 @@ def test_neither_an_answer_nor_the_first_drag_moves_what_stands_below(open_token
     page = open_token(size=size)
     below = ".card, .card svg, .ends, .told" + ", .folds" * (size != "390")  # there nothing but folds stands below the answer
     tops = f"() => [...window.stage.querySelectorAll('{below}')].map((one) => one.getBoundingClientRect().top + window.scrollY)"
-    page.evaluate("() => document.fonts.ready.then(() => new Promise(requestAnimationFrame))")  # then its lines break as they stay
+    page.evaluate(
+        "() => document.fonts.ready.then(() => new Promise(requestAnimationFrame))"
+    )  # then its lines break as they stay
     before = page.evaluate(tops)
     for end in ENDS:
         choose(page, end)

@@ -180,6 +180,13 @@ def test_the_first_screen_has_field_answer_race_and_texts_and_the_chart_stands_s
             )
 
 
+def measure_all(page, selector: str) -> list[dict[str, float]]:
+    """Boxes of all such elements, measured at once: the chart is drawn again while it grows."""
+    return page.locator(selector).evaluate_all(
+        "all => all.map((one) => one.getBoundingClientRect()).map(({ x, y, width, height }) => ({ x, y, width, height }))"
+    )
+
+
 def test_the_axis_grows_with_the_time_and_at_rest_every_width_has_the_whole_race(page, server):
     page.set_viewport_size({"width": 1366, "height": 768})
     open_whole(page, server)
@@ -192,17 +199,14 @@ def test_the_axis_grows_with_the_time_and_at_rest_every_width_has_the_whole_race
             now = page.locator(".tracks .now").bounding_box()
             filled = (now["x"] + now["width"] / 2 - chart["x"]) / chart["width"]
             assert 0.59 <= filled <= 1.0, (width, share)
-            ends = page.locator(".tracks .column[data-lane=target]:not(.later)").evaluate_all(
-                "all => all.map((one) => one.getBoundingClientRect().right)"  # at once: the chart is drawn again while it grows
-            )
+            ends = [one["x"] + one["width"] for one in measure_all(page, ".tracks .column[data-lane=target]:not(.later)")]
             assert max(ends) <= now["x"] + now["width"] + 1, "a column ends when its round ended"
         slider.fill("1000")
-        columns = page.locator(".tracks .column[data-lane=speculative]")
-        boxes = [one.bounding_box() for one in columns.all()]
+        boxes = measure_all(page, ".tracks .column[data-lane=speculative]")
         assert all(box["width"] >= least for box in boxes[:-1]), "no sliver; the last round may be a single token"
         assert all(box["x"] >= chart["x"] - 1 for box in boxes)
         assert all(one["x"] + one["width"] <= other["x"] + 0.5 for one, other in itertools.pairwise(boxes)), "side by side"
-        ends = [one.bounding_box() for one in page.locator(".tracks .took").all()]
+        ends = measure_all(page, ".tracks .took")
         assert all(chart["x"] < one["x"] and one["x"] + one["width"] <= chart["x"] + chart["width"] + 1 for one in ends)
         for lane in page.locator("article.lane").all():
             assert lane.locator(".given").bounding_box()["y"] >= lane.bounding_box()["y"], "a text has its beginning"
