@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from dataclasses import replace
-from math import log
+from math import log, tanh
 
 import pytest
 
@@ -388,8 +388,12 @@ def test_the_page_opens_with_the_question_and_what_models_wrote_is_text():
     assert re.findall("&lt;of both&gt; (.*?)</p>", fork) == ["&lt;c&gt; 5", "d 10"], "who leads, by how many points"
     assert ties.curl_quotes('"I\'m not," he said ("no")') == "“I’m not,” he said (“no”)"
     assert "<b>&lt;c&gt;</b>&lt;e&gt;" in fork and "… &lt;b&gt;" in fork and "<small>&lt;note&gt;</small>" in fork
-    assert re.findall("(best|second)'><b>([^<]+)</b>.*?width:([0-9.]+)%", fork) == [
+    assert re.findall("(best|second)'>([^<]+) <span>([0-9.]+)%", fork) == [
         ("best", "&lt;c&gt;", "52.50"), ("second", "d", "47.50"), ("second", "&lt;c&gt;", "45.02"), ("best", "d", "54.98"),
     ]  # fmt: skip
+    bars_of_ways = [tuple(map(float, one)) for one in re.findall("left:([0-9.]+)%;width:([0-9.]+)%", fork)]
+    (left, width), (other_left, other_width) = bars_of_ways
+    assert left + width == pytest.approx(50.0) == other_left, "from the middle to the word that leads"
+    assert width / other_width == pytest.approx(tanh(0.05) / tanh(0.1), rel=1e-2) and other_width == 40.0, "on one scale"
     made = html.build_two_texts([TextLine("<a>", "right", "<b>", "<c>", " <d>", "&")])
     assert "<i>&lt;b&gt;</i>&lt;c&gt; <b class='right'>&lt;d&gt;</b>&amp;" in made
