@@ -103,14 +103,16 @@ def show_new_room(desk: DeskState) -> None:
         student, teacher = st.columns(2, gap="medium")
         student.html(words.build_code_form(_find_root()))
         with teacher.container(key="classroom-teach"):
-            st.markdown(TEXTS["teach"])
-            show_reach(_find_root())
+            with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
+                st.html(f"<h2>{TEXTS['teach']}</h2>", width="content")
+                show_reach(_find_root())
             button = st.container()
     lesson, problems = show_fields(desk)
     desk.choose(lesson)
     show_notes(problems, "classroom-notes-fields")
     session.sync_address(desk)
-    if button.button("Open a room", key="classroom-open", type="primary", width="stretch", disabled=bool(problems)):
+    name = TEXTS["open_local" if is_local_address(_find_root()) else "open"]
+    if button.button(name, key="classroom-open", width="stretch", disabled=bool(problems)):
         try:
             desk.open_room()
         except SpecvizError as error:
@@ -118,9 +120,8 @@ def show_new_room(desk: DeskState) -> None:
         st.rerun()
     show_export(desk, None)  # after the button, which waits for nothing
     show_notes(desk.notices, "classroom-notes-live")
-    st.html(words.build_steps())
-    tasks, plans, example = st.tabs([TEXTS["kinds"], TEXTS["plan_titles"], TEXTS["example_tab"]])
-    tasks.html(words.build_task_cards())
+    example, tasks, plans = st.tabs([TEXTS["example_tab"], TEXTS["kinds"], TEXTS["plan_titles"]])
+    tasks.html(words.build_steps() + words.build_task_cards())
     with plans:
         show_lesson_plans()
     with example:
@@ -224,7 +225,7 @@ def load_example() -> ClassExample | None:
     )
     found = TEXTS["found"].format(students=n // EXAMPLE_EACH, each=EXAMPLE_EACH)
     return ClassExample(
-        f"{found}\n{TEXTS['asked'].format(prompt=settings.prompt, temperature=f'{settings.temperature:g}')}",
+        f"{found}  \n{TEXTS['asked'].format(prompt=settings.prompt, temperature=f'{settings.temperature:g}')}",
         decoders,
         f"Each chart has {n} samples of {pair} after “{settings.prompt}” ({describe_conditions(settings)}). "
         f"Recorded on {record.date}, not by a class; your room uses your own settings.",
