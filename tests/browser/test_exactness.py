@@ -160,12 +160,12 @@ def test_the_page_opens_with_recorded_samples_waits_for_nothing_and_answers_last
     expect(answer.locator(".told")).to_be_hidden()
     expect(answer.locator(".told")).to_be_visible(timeout=PATIENT)
     expect(page.locator(".st-key-exactness-stop")).to_have_count(0)
-    draw(page, "100", "100,100 samples")  # they add to the recorded ones
+    draw(page, "10,000", "110,000 samples")  # they add to the recorded ones
     expect(answer).to_contain_text("Exact, as far as 100,000 samples can tell", timeout=PATIENT)
     page.get_by_role("button", name="Back to the 100,000 recorded").click()
     expect(count).to_contain_text("100,000 samples", timeout=PATIENT)
-    page.get_by_role("button", name="Back to your 100,100").click()
-    draw(page, "100", "100,200 samples")  # and to one another
+    page.get_by_role("button", name="Back to your 110,000").click()
+    draw(page, "10,000", "120,000 samples")  # and to one another
     assert page.mistakes == []
 
 
@@ -183,17 +183,22 @@ def test_the_first_screen_holds_a_whole_picture_its_answer_and_at_most_three_con
     )
     main = page.get_by_test_id("stMainBlockContainer")
     assert main.locator("[class*=st-key-exactness] [data-testid=stTextArea]").count() == 0, "the text is in Settings"
-    assert main.locator(".st-key-exactness-buttons button").count() == 2
+    assert main.locator(".st-key-exactness-buttons button").count() == 1
+    button = main.locator(".st-key-exactness-buttons button").bounding_box()
+    assert button["y"] + button["height"] <= box["y"] and button["x"] + button["width"] <= width, (
+        "over the samples that it adds to"
+    )
+    assert width < 640 or button["x"] + button["width"] <= answer["x"]
     expect(page.get_by_role("radio")).to_have_count(5)  # what to test, all in sight
     words = page.evaluate(FOLD_WORDS)
     assert words <= 60 or height > 900, words  # a large screen holds the runs as well
     boxes = (
         page.locator(".filling")
-        .first.locator(".rail .band, .rail .exact")
+        .first.locator(".inBox .band, .inBox .exact")
         .evaluate_all("all => all.map((one) => one.getBoundingClientRect()).map(({ x, width }) => x + width / 2)")
     )
     assert max(abs(box - mark) for box, mark in zip(boxes[::2], boxes[1::2], strict=True)) < 1.5, (
-        "a thin box has its mark in the middle"
+        "a box has its mark in the middle"
     )
     page.close()
 

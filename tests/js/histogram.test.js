@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 
 globalThis.document ??= { createElement: () => ({}), addEventListener() {} };
-const { boxEnds, findStart, isOutside, needsMagnifier, placeInBox, sampleText, shareText, startEmpty } = await import("../../assets/components/lib/histogram.js");
+const { boxEnds, boxWidth, countFalling, findStart, isOutside, needsMagnifier, placeInBox, sampleText, shareText, startEmpty } = await import("../../assets/components/lib/histogram.js");
 
 const frame = (n, ...shares) => ({ n, shares, low: shares.map(() => 0.2), high: shares.map(() => 0.6) });
 
@@ -55,4 +55,20 @@ test("a histogram begins without samples, once", () => {
   assert.deepEqual(frames.map(({ n }) => n), [0, 10]);
   assert.deepEqual(frames[0].shares, [0, 0]);
   assert.equal(startEmpty(frames).length, 2);
+});
+
+test("the box of a strip narrows as samples come in, and a dot stays on its side of the edge", () => {
+  const widths = [10, 1000, 10_000, 50_000, 100_000].map((n) => boxWidth(n, 100_000));
+  assert.ok(widths.every((width, at) => !at || width <= widths[at - 1]) && widths[0] <= 0.86);
+  assert.equal(widths.at(-1), 0.5);
+  for (const box of widths) {
+    assert.ok(placeInBox(0.2, 0.3, 0.2, 0.6, box) > 0.5 - box / 2);
+    const missed = placeInBox(0.1999, 0.3, 0.2, 0.6, box);
+    assert.ok(missed === null || missed < 0.5 - box / 2);
+  }
+});
+
+test("dots fall into the rows as the samples do", () => {
+  assert.deepEqual(countFalling(frame(100, 0.5, 0.5), frame(200, 0.6, 0.4), 10), [7, 3]);
+  assert.deepEqual(countFalling(frame(0, 0, 0), frame(10, 1, 0), 10), [10, 0]);
 });

@@ -4,12 +4,14 @@ import { fill } from "./fill.js";
 import { h, say, show } from "./dom.js";
 
 const STEP = 260; // ms between two numbers of samples; the bars take as long to get there (histogram.css)
-const LIVE_STEP = 40; // the same where a visitor has waited for the samples
+const LIVE = 900; // ms, at most, for all of them where a visitor has waited for the samples
 const REST = 1e-12;
-const BOX = 0.5; // of a strip: the width of its box
+const BOX = 0.5; // of a strip: the width of its box after all samples
+const WHOLE = 0.86; // and at most, after few of them
+const FALLING = 40; // dots that fall into the rows between two numbers of samples
 const CLEAR = 0.06; // of the strip, between a dot and an edge of the box
 const EDGE = 0.07; // of the strip, at each end: a dot that would stand there is off the scale
-const WIDE = 940; // px from which the answer stands beside the bars
+const WIDE = 1000; // px from which the answer stands beside the bars
 const FINE = 0.03; // of a rail: a miss that whole bars do not show
 const THIN = 0.05; // of a rail: so is a box
 const SIGNS = { consistent: "✓", rejected: "✕", exact: "✓", untold: "–", unshown: "–", waiting: "" };
@@ -52,13 +54,24 @@ export function boxEnds({ n, low, high }, row) {
 
 /** Where a share stands in a strip, from 0 to 1: the middle ``BOX`` is its box, with the exact probability in the middle. Null: off the scale.
 
-It keeps clear of the box's edges, on its own side of them.
+It keeps clear of the box's edges, on its own side of them. box: the width of the box.
 */
-export function placeInBox(x, exact, low, high) {
+export function placeInBox(x, exact, low, high, box = BOX) {
   const side = x < exact ? -1 : 1, far = Math.abs(x - exact), reach = Math.max(REST, side * ((x < exact ? low : high) - exact));
   const inside = x >= low - REST && x <= high + REST;
-  const from = (far / reach) * (BOX / 2), at = inside ? Math.min(BOX / 2 - CLEAR, from) : Math.max(BOX / 2 + CLEAR, from);
+  const from = (far / reach) * (box / 2), at = inside ? Math.min(box / 2 - CLEAR, from) : Math.max(box / 2 + CLEAR, from);
   return at > 0.5 - EDGE ? null : 0.5 + side * at;
+}
+
+/** Width of the box of a strip after n of all samples: it narrows as they come in, by less than the room for chance does. */
+export function boxWidth(n, all) {
+  return n ? Math.min(WHOLE, BOX * (all / n) ** 0.125) : WHOLE;
+}
+
+/** How many of ``most`` dots fall into each row between two frames: as its part of the samples that come in. */
+export function countFalling(before, after, most = FALLING) {
+  const came = after.n - before.n;
+  return after.shares.map((share, row) => Math.max(0, Math.round((most * (share * after.n - before.shares[row] * before.n)) / came)));
 }
 
 /** The frames, after one without samples. */
@@ -90,15 +103,15 @@ export class Track {
   }
 }
 
-/** A row's end of bar, magnified: the box equally wide in every row and after any number of samples, the exact probability in its middle, a dot for the samples, a ring for the control's. */
+/** A row without its bar, magnified: the box equally wide in every row, the exact probability in its middle, a dot for the samples, a ring for the control's. */
 export class Strip {
-  constructor(exact, control) {
+  constructor(exact, all, control) {
     this.exact = exact;
+    this.all = all;
     this.control = control;
     this.dot = h("i", { class: "dot" });
     this.ring = h("i", { class: "without" });
     this.node = h("span", { class: "inBox" }, h("i", { class: "band" }), h("i", { class: "exact" }), this.ring, this.dot);
-    this.node.style.setProperty("--box", `${100 * BOX}%`);
   }
 
   show(frame, row) {
@@ -106,21 +119,34 @@ export class Strip {
     const hasControl = frame.n > 0 && this.control?.n === frame.n;
     show(this.ring, hasControl);
     if (!frame.n) return;
+    this.node.style.setProperty("--box", `${(100 * boxWidth(frame.n, this.all)).toFixed(2)}%`);
     this.put(this.dot, frame, row);
     if (hasControl) this.put(this.ring, this.control, row);
   }
 
   put(dot, frame, row) {
-    const share = frame.shares[row], at = placeInBox(share, this.exact, frame.low[row], frame.high[row]);
+    const share = frame.shares[row], at = placeInBox(share, this.exact, frame.low[row], frame.high[row], boxWidth(frame.n, this.all));
     dot.classList.toggle("beyond", at === null);
     dot.classList.toggle("left", at === null && share < this.exact);
     dot.classList.toggle("outside", isOutside(frame, row));
     dot.style.setProperty("--at", `${(100 * (at ?? (share < this.exact ? EDGE : 1 - EDGE))).toFixed(2)}%`);
   }
+
+  /** Let dots fall from the first row to where this one's dot stands. top: px to fall; time: ms until the last is there. */
+  drop(count, top, time) {
+    for (let nth = 0; nth < count; nth += 1) {
+      const one = h("i", { class: "falling" }), delay = (time / 2) * ((nth + 0.5) / count);
+      one.style.setProperty("--aside", `${((nth * 7) % 13) - 6}px`);
+      one.style.setProperty("--at", this.dot.style.getPropertyValue("--at") || "50%");
+      this.node.append(one);
+      one.animate([{ transform: `translateY(${-top}px)`, opacity: 0 }, { opacity: 0.8, offset: 0.15 }, { transform: "none", opacity: 0.8 }],
+        { duration: time / 2, delay, easing: "ease-in", fill: "backwards" }).onfinish = () => one.remove();
+    }
+  }
 }
 
 /** Swatches with what they mean. */
-export function makeKey(texts, names = ["share", "exact", "band", "dot", "without", "outside"]) {
+export function makeKey(texts, names = ["band", "without", "outside"]) {
   return h("ul", { class: "key" }, ...names.filter((name) => texts[name]).map((name) => h("li", { class: `of-${name}` }, h("i", { class: name }), h("span", {}, texts[name]))),
     ...(texts.signs ?? []).map(([sign, words]) => h("li", { class: "of-signs" }, h("b", {}, sign), h("span", {}, words))));
 }
@@ -164,22 +190,25 @@ export class Histogram {
     this.play(start);
   }
 
-  /** Draw the rows. magnified: whether the end of each bar is magnified beside it. */
+  /** Draw the rows. magnified: whether dots in boxes of one width stand for the bars. */
   fill(magnified) {
     const { labels, exact, end, conclusion, heading, texts, answer, control } = this.payload;
     this.node.classList.toggle("magnified", magnified);
     say(this.name, heading);
     say(this.again, texts.again);
     this.rows.setAttribute("aria-label", conclusion);
+    this.strips = [];
     this.parts = labels.map((label, row) => {
-      const track = new Track(exact[row], end), strip = magnified ? new Strip(exact[row], control) : null, value = h("span", { class: "value" });
-      const node = h("div", { class: "cell" }, h("span", { class: "cellName" }, label), track.node, ...(strip ? [strip.node] : []), value, h("span", { class: "value exactly" }, shareText(exact[row])));
-      return { node, tracks: strip ? [track, strip] : [track], value };
+      const track = magnified ? new Strip(exact[row], this.frames.at(-1).n, control) : new Track(exact[row], end), value = h("span", { class: "value" });
+      if (magnified) this.strips.push(track);
+      const node = h("div", { class: "cell" }, h("span", { class: "cellName" }, label), track.node, value, h("span", { class: "value exactly" }, shareText(exact[row])));
+      return { node, track, value };
     });
-    const sides = h("span", { class: "sides", "aria-hidden": "true" }, h("b", {}, texts.magnified ?? ""), ...(texts.sides ?? []).map((words) => h("span", {}, words)));
-    this.names.replaceChildren(h("span", {}), h("span", {}), ...(magnified ? [sides] : []), h("span", { class: "value" }, texts.samples), h("span", { class: "value exactly" }, texts.exactly));
+    const sides = h("span", { class: "sides", "aria-hidden": "true" }, ...(texts.sides ?? []).map((words) => h("span", {}, words)));
+    const column = (sign, words, more = "") => h("span", { class: `value ${more}` }, h("i", { class: sign }), words);
+    this.names.replaceChildren(h("span", {}), magnified ? sides : h("span", {}), column(magnified ? "dot" : "share", texts.samples), column("exact", texts.exactly, "exactly"));
     this.rows.replaceChildren(...this.parts.map((one) => one.node));
-    const key = makeKey(magnified ? texts : { ...texts, dot: "", without: "" });
+    const key = makeKey(magnified ? { ...texts, band: texts.lane ?? texts.band, outside: "" } : { ...texts, without: "" });
     this.key.replaceWith(key);
     this.key = key;
     this.offerControl(key.querySelector(".of-without"));
@@ -202,17 +231,26 @@ export class Histogram {
     item.replaceChildren(h("label", {}, box, ...item.childNodes));
   }
 
-  play(at, step = this.payload.live ? LIVE_STEP : STEP) {
+  play(at, pace = 0) {
     clearTimeout(this.later);
-    const last = this.frames.length - 1;
+    const last = this.frames.length - 1, step = pace || (this.payload.live ? Math.min(LIVE, Math.max(LIVE / (last - at), LIVE / 10)) : STEP);
     const still = window.matchMedia("(prefers-reduced-motion: reduce), print").matches;
     this.show(still ? last : Math.min(at, last));
     const forth = () => {
       if (this.at >= last) return;
-      this.show(this.at + 1);
-      this.later = setTimeout(forth, step);
+      this.fall(step);
+      this.later = setTimeout(() => {
+        this.show(this.at + 1);
+        forth();
+      }, step);
     };
-    this.later = setTimeout(forth, step);
+    forth();
+  }
+
+  /** Let the samples that come next fall into their rows. */
+  fall(time) {
+    const counts = countFalling(this.frames[this.at], this.frames[this.at + 1]);
+    this.strips.forEach((strip, row) => strip.drop(counts[row], strip.node.offsetTop + strip.node.offsetHeight, time));
   }
 
   show(at) {
@@ -223,8 +261,8 @@ export class Histogram {
     say(this.count, number(n));
     say(this.of, fill(n < all ? texts.of : texts.all, { n: number(all) }));
     this.again.classList.toggle("off", !there || this.frames.length < 3);
-    this.parts.forEach(({ tracks, value }, row) => {
-      for (const track of tracks) track.show(frame, row);
+    this.parts.forEach(({ track, value }, row) => {
+      track.show(frame, row);
       value.classList.toggle("outside", isOutside(frame, row));
       say(value, n ? sampleText(frame.shares[row], n) : "");
     });
@@ -240,6 +278,7 @@ export class Histogram {
     this.node.classList.toggle("wide", isWide);
     this.node.classList.toggle("answerFirst", Boolean(first) && !isWide);
     this.node.classList.toggle("answerTop", first === "top" && !isWide); // before the heading
+    this.node.classList.toggle("countTop", first === "top"); // beside the page's button that draws more
   }
 
   close() {

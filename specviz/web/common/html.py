@@ -83,4 +83,4 @@ def _mark_word(token: str, kind: str) -> str:
 
 
 def _escape_text(text: str) -> str:
-    return escape(text.replace("\n", "↵"))
+    return escape(re.sub(r"\n+", " ↵ ", text))

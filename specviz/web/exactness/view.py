@@ -38,6 +38,7 @@ from specviz.web.hosting.server_options import load_options
 from specviz.web.jobs import warmup
 
 STEPS = {100: "100", 10_000: "10,000"}  # samples of a click; more and fewer are in the fold
+MANY = 10_000  # samples from which 100 more change nothing that a reader could see
 MILLION = 1_000_000
 EXAMPLE_URL = "http://localhost:8000/v1"
 RUNS = TEXTS | load_toml("texts/exactness")["runs"]  # sentences of the histogram of p-values
@@ -78,8 +79,8 @@ def show_page() -> None:
             st.container(key="exactness-empty").caption("The exact distribution appears here as soon as the models are loaded.")
             show_buttons(state)
             return
-        _show_samples(state)
         show_buttons(state)
+        _show_samples(state)
     show_details(state)
     show_seed_runs(state, is_running_seeds)
     _show_folds(state)
@@ -167,8 +168,11 @@ def show_buttons(state: ExactnessState) -> None:
     n, recorded = state.result.n, state.load_recorded()
     more = " more" if n or recorded else " samples"
     with st.container(horizontal=True, vertical_alignment="center", gap="xsmall", key="exactness-buttons"):
+        shown = state.shown_result.n
         for count, name in STEPS.items():
-            kind: Literal["primary", "secondary"] = "primary" if count == max(STEPS) and not (n or recorded) else "secondary"
+            if count < max(STEPS) and shown >= MANY:
+                continue
+            kind: Literal["primary", "secondary"] = "primary" if count == max(STEPS) else "secondary"
             _show_draw_button(st, state, count, f"Draw {name}{more}", kind)
         if n and recorded:
             label = f"Back to the {recorded.result.n:,} recorded" if state.has_own_result else f"Back to your {n:,}"
@@ -191,7 +195,14 @@ def _show_samples(state: ExactnessState) -> None:
     """The histogram that fills, with as many samples of the target alone, the control, and its answer."""
     frames, heading = build_result_frames(state.shown_result), build_heading(state.question.settings)
     control = None if state.question.source == "target" or not state.shown_result.n else state.shown_result.arms[1]
-    payload = build_histogram(frames, heading, words.build_verdict(state), is_live=state.has_own_result, control=control)
+    payload = build_histogram(
+        frames,
+        heading,
+        words.build_verdict(state),
+        texts=TEXTS | {"answerFirst": "top"},
+        is_live=state.has_own_result,
+        control=control,
+    )
     histogram.draw("exactness-histogram", {"payload": payload, "within": True})
 
 

@@ -35,15 +35,13 @@ TEXTS = load_toml("texts/exactness")
 
 def build_verdict(state: ExactnessState) -> PageVerdict:
     """The answer so far. One rejection at any test stays."""
-    if early := build_early_verdict(
-        state, "The blue marks are the exact probabilities. Draw samples, and watch the bars approach them."
-    ):
+    if early := build_early_verdict(state, "The blue marks are the target’s exact shares. Draw samples, and watch them come in."):
         return early
     looks = [look for (look,) in state.shown_result.looks]
     found = next((one for one in looks if one.verdict == "rejected"), looks[-1])
     samples, who = count_samples(found.n), SOURCES[state.question.source]
     if found.verdict == "rejected":
-        number, excess = describe_excess(state.shown_result.arms[0])
+        number, _, excess = describe_excess(state.shown_result.arms[0])
         details = f"{excess[0].upper()}{excess[1:]}. {describe_rejection(found)}" if excess else describe_rejection(found)
         return PageVerdict("rejected", f"No, not exact: {samples} do not follow the target’s distribution.", details, number)
     if found.verdict == NOTHING_TESTED:

@@ -167,7 +167,7 @@ def show_texts(state: MistakeState, pair: TextPair) -> None:
     elif not is_told:
         with st.container(horizontal=True, key="mistakes-guess"):
             for place, letter in enumerate(words.LETTERS):
-                label = words.TEXTS["game"]["name"].format(name=letter)
+                label = words.TEXTS["texts"]["guess"].format(name=letter)
                 st.button(label, key=f"mistakes-guess-{letter}", on_click=state.guess_wrong_text, args=(place,))
 
 

@@ -113,6 +113,11 @@ def list_reports(mistake: PublishedMistake) -> list[tuple[str, str]]:
     return [(_name_report(words, address), address) for words, address in mistake.threads]
 
 
+def list_more_reports(mistake: PublishedMistake) -> list[tuple[str, str]]:
+    """The reports beside the first, which stands in the list."""
+    return list_reports(mistake)[1:]
+
+
 def _name_report(words: str, address: str) -> str:
     repository, _, number = words.partition("#")
     name = repository.rpartition("/")[2] if address else repository
@@ -126,7 +131,15 @@ def describe_run(state: MistakeState) -> str:
     if n and state.has_own_result:
         said += f" · {n:,} samples of each so far"
     slow = f" Sampling it takes the full decoder, so this page draws at most {question.max_samples:,} samples."
-    return f"{said}. {TEXTS['settings']}{'' if question.on_shared_distributions else slow}"
+    return f"{said}. {_explain_settings(question)}{'' if question.on_shared_distributions else slow}"
+
+
+def _explain_settings(question: MistakeQuestion) -> str:
+    """Why the settings are not those of Is it exact?, whose temperature is named where it differs."""
+    recorded = load_recorded_samples()
+    usual = recorded.exactness.settings.temperature if recorded else question.settings.temperature
+    differs = usual != question.settings.temperature
+    return str(TEXTS["other_settings"].format(temperature=f"{usual:g}") if differs else TEXTS["settings"])
 
 
 def describe_question(question: MistakeQuestion) -> str:
@@ -143,23 +156,25 @@ def describe_enumeration(mistake: PublishedMistake | None, toy: float) -> str:
 
 
 def build_verdict(state: MistakeState) -> PageVerdict:
-    """What the samples say of the wrong decoder. Who reported it follows the details."""
+    """What the samples say of the wrong decoder. Who else reported it than the list names follows the details."""
     mistake, result, rejected = state.question.mistake, state.shown_result, state.first_rejection
-    reported = "Reported in" if mistake.is_reported else "No public report of it is known."
+    reported = TEXTS["more_reports"] if list_more_reports(mistake) else ""
     if mistake.tier == "exact":
-        return PageVerdict("exact", UNSAMPLED_TIERS["exact"]["verdict"], f"{UNSAMPLED_TIERS['exact']['instead']} {reported}")
+        return PageVerdict(
+            "exact", UNSAMPLED_TIERS["exact"]["verdict"], f"{UNSAMPLED_TIERS['exact']['instead']} {reported}".strip()
+        )
     if rejected:
-        number, excess = describe_excess(result.arms[1])
-        words = f"Not exact: {excess}." if excess else f"Not exact: {count_samples(rejected.n)} were enough."
+        number, what, _ = describe_excess(result.arms[1])
+        words = f"{what}: not exact." if what else f"Not exact: {count_samples(rejected.n)} were enough."
         return PageVerdict("rejected", words, reported, number)
     if not mistake.can_be_sampled:
         tier = UNSAMPLED_TIERS[mistake.tier]
-        return PageVerdict("unshown", tier["verdict"], f"{tier['instead']} {reported}")
-    if early := build_early_verdict(state, "Draw samples, and watch the bars miss their marks."):
+        return PageVerdict("unshown", tier["verdict"], f"{tier['instead']} {reported}".strip())
+    if early := build_early_verdict(state, "Draw samples, and watch them leave the blue."):
         return early
     if result.n == result.same:
         words = f"On this text the two decoders wrote the same in all {result.n:,} samples: with the same random numbers the bug changes nothing here."
-        return PageVerdict("untold", words, f"Try another text, in Settings. {reported}")
+        return PageVerdict("untold", words, f"Try another text, in Settings. {reported}".strip())
     found = result.looks[-1][1]
     if found.verdict == NOTHING_TESTED:
         return PageVerdict("untold", "Nothing was tested.", f"{count_samples(found.n)} of the wrong rule, and {NO_DRAFT}")
@@ -167,8 +182,8 @@ def build_verdict(state: MistakeState) -> PageVerdict:
 
 
 def list_verdict_links(question: MistakeQuestion, verdict: PageVerdict) -> list[tuple[str, str]]:
-    """What follows the details of a verdict: the reports, where it announces them."""
-    return list_reports(question.mistake) if verdict.details.endswith("Reported in") else []
+    """What follows the details of a verdict: the reports beside the first, where it announces them."""
+    return list_more_reports(question.mistake) if verdict.details.endswith(TEXTS["more_reports"]) else []
 
 
 def explain_verdict(state: MistakeState) -> str:

@@ -212,10 +212,14 @@ def test_the_words_for_who_cannot_see_it_say_what_is_so():
     assert alone.conclusion == "a: 10 samples. The one bar lies within sampling noise of the exact distribution."
     off = build_three_cells(counts=(70, 20, 10))
     assert off.outliers == ("·a",) and "1 of 3 bars lies beyond sampling noise" in off.conclusion
-    assert describe_excess(off) == ("70, not 50", "“a” came 70 times in 100 samples, where about 50 are expected")
-    assert describe_excess(build_three_cells(counts=(55, 1, 44)))[1].startswith("“<b>$x$ …” came once in 100 samples")
+    assert describe_excess(off) == (
+        "70, not 50",
+        "“a” in 100 samples",
+        "“a” came 70 times in 100 samples, where about 50 are expected",
+    )
+    assert describe_excess(build_three_cells(counts=(55, 1, 44)))[2].startswith("“<b>$x$ …” came once in 100 samples")
     assert describe_excess(build_three_cells(counts=(80, 10, 10)))[0] == "80, not 50", "the farthest of two"
-    assert describe_excess(build_three_cells()) == ("", ""), "no bar is outside its box"
+    assert describe_excess(build_three_cells()) == ("", "", ""), "no bar is outside its box"
     (diamonds,) = [trace for trace in cell_shares.plot_cells(off, 1.0).data if trace.name == results.BEYOND]
     assert (list(diamonds.x), list(diamonds.y)) == ([0.7], [2])
     assert "no samples yet" in build_three_cells(0, (0, 0, 0)).conclusion

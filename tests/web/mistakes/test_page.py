@@ -189,7 +189,7 @@ def test_a_false_alarm_of_the_right_rule_is_called_one():
     one.result = build_mistake_result((500, 499, 1))
     said = words.build_verdict(one)
     assert (said.mark, said.number) == ("rejected", "1")
-    assert said.words == "Not exact: “z” came once in 1,000 samples, where less than one is expected."
+    assert said.words == "“z” in 1,000 samples: not exact."
     more = words.explain_verdict(one)
     assert "a false alarm" in more and "less than once in 10³⁰⁰ runs" in more, "one sample lies where the target never is"
 
@@ -297,7 +297,7 @@ def test_a_click_detects_the_mistake_and_another_one_begins_anew(app):
     assert not app.exception and get_answer(app)["mark"] == "waiting"
     settle(app.button(key="mistakes-draw").click().run(), "mistakes")
     assert not app.exception and get_answer(app)["mark"] == "rejected"
-    assert {one["words"] for one in get_answer(app)["links"]} == {"Spec-RL #14", "many other decoders"}
+    assert [one["words"] for one in get_answer(app)["links"]] == ["many other decoders"], "the first report stands in the list"
     choose(app, "R18")
     assert (app.session_state["mistakes"].result.n, app.query_params["mistake"]) == (0, "R18")
 

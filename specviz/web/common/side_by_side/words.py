@@ -114,8 +114,8 @@ def write_plain_labels(labels: Sequence[str]) -> list[str]:
     return plain if all(plain) and len({*plain}) == len(plain) else list(labels)
 
 
-def describe_excess(shares: CellShares) -> tuple[str, str]:
-    """Where the samples are farthest from the exact distribution: how many there are and are expected, and a clause that says it.
+def describe_excess(shares: CellShares) -> tuple[str, str, str]:
+    """Where the samples are farthest from the exact distribution: how many there are and are expected, what they are, and a clause that says both.
 
     Empty texts where all bars end in their boxes: the test then found a difference that no single bar shows.
     """
@@ -123,7 +123,7 @@ def describe_excess(shares: CellShares) -> tuple[str, str]:
     counts = {label: (count, one.n * prob) for label, count, prob in zip(one.labels, one.counts, one.probs, strict=True)}
     outside = [label for label in one.outliers if label != REST] or list(one.outliers)
     if not outside:
-        return "", ""
+        return "", "", ""
     label = max(outside, key=lambda name: abs(counts[name][0] - counts[name][1]))
     count, expected = counts[label]
     times = "once" if count == 1 else f"{count:,} times"
@@ -132,6 +132,7 @@ def describe_excess(shares: CellShares) -> tuple[str, str]:
     usual = f"about {expected:,.0f}" if expected >= 0.5 else "less than one"
     return (
         f"{count:,}, not {expected:,.0f}" if expected >= 0.5 else f"{count:,}",
+        f"{name} in {count_samples(one.n)}",
         f"{name} came {times} in {count_samples(one.n)}, where {usual} {'are' if expected >= 1.5 else 'is'} expected",
     )
 
