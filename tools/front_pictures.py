@@ -35,7 +35,7 @@ LEAST, RESTS = 50, 2600  # ms: of a frame, since browsers slow down shorter ones
 DRAGS = 34  # steps of a bar of the draft
 DRAG = 70  # ms of each
 SCALE = 1.5  # of the preview, which is shown small
-PLAIN = ".rail, .small, .large a, .go, .own, .about, .onto { visibility: hidden !important; } .front .screen { min-height: 0; padding: 0; }"
+PLAIN = ".rail, .small, .machines, .go, .own, .about, .onto { visibility: hidden !important; } .front .screen { min-height: 0; padding: 0; }"
 
 
 def open_scene(page: Page, address: str, extra: str = "") -> None:
@@ -145,7 +145,7 @@ def main() -> None:
             page,
             address,
             ".front .screen { min-height: 100vh; padding: 30px 26px 0; } .front .inside { max-width: none; }"
-            " .lede, .race .why, .race .small, .race .key, .race .legend, .race .size { display: none !important; } .front h2 { margin-bottom: 10px; } .race .text { height: 5.68em; }",
+            " .lede, .race .why, .race .origins, .race .end { display: none !important; } .front h2 { margin-bottom: 10px; } .race .text { height: 5.68em; }",
         )
         for _ in range(150):
             page.keyboard.press("ArrowRight")

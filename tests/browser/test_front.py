@@ -89,6 +89,10 @@ def test_entries_of_the_legend_look_as_the_tokens_that_they_explain_and_no_two_a
     open_front(page, address)
     legend, text = page.evaluate(LOOKS, ".race .legend .token"), page.evaluate(LOOKS, ".race .speculative .text .token")
     assert set(legend) == {"draft", "accepted", "rejected", "residual", "bonus"}
+    short = page.evaluate(LOOKS, ".race .origins .token")
+    assert short == {kind: legend[kind] for kind in ("accepted", "residual", "bonus")}, "in sight: whatever a whole text has"
+    for token in page.locator(".race .origins .token").all():
+        expect(token).to_be_visible()
     assert set(text) - {"target"} == {"accepted", "residual", "bonus"}, "as on Whole text; the last pass may have nothing drafted"
     assert all(text[kind] == legend[kind] for kind in text if kind != "target")
     forms = [
@@ -104,7 +108,8 @@ def test_whatever_is_dragged_the_result_stays_at_the_marks_and_only_the_share_fa
     go_to(page, "overlap")
     bad = float(page.locator(".share").text_content().rstrip("%"))
     expect(page.locator(".overlap.loses .cost")).to_contain_text("0.67× as fast")  # slower than no draft
-    expect(page.locator(".series")).to_contain_text(" + ".join(["1", "0.16", "0.16²", "0.16³:"]))
+    expect(page.locator(".series")).to_contain_text(" + ".join(["1", "0.16", "0.16²", "0.16³ ="]))
+    expect(page.locator(".overlap .equal")).to_have_text("✓ What comes out is still p")
     page.get_by_role("button", name="Good").click()
     expect(page.locator(".overlap:not(.loses) .cost")).to_contain_text("× as fast")
     handle, shares = page.get_by_role("slider").last, []
@@ -113,10 +118,11 @@ def test_whatever_is_dragged_the_result_stays_at_the_marks_and_only_the_share_fa
         for top, mark in read_heights(page):
             assert top == pytest.approx(mark, abs=1.0)
         assert sum(map(float, page.locator(".number.q").all_text_contents())) == pytest.approx(1.0, abs=1e-9)
-        beta, pace = shares[-1] / 100, float(page.locator(".pace.drafted b").text_content())
-        assert pace == pytest.approx(1 + beta + beta**2 + beta**3, abs=0.05 + 1e-9)
-        bars = [page.locator(f".pace.{kind} .length").bounding_box()["width"] for kind in ("alone", "drafted")]
-        assert bars[1] / bars[0] == pytest.approx(pace, abs=0.06), "one token a pass without a draft"
+        beta, computed = shares[-1] / 100, page.locator(".series").text_content()
+        pace, cost, speed = map(float, re.search(r"([\d.]+) / ([\d.]+) = ([\d.]+)\.$", computed).groups())
+        assert f"= {pace:.2f} tokens" in computed and pace == pytest.approx(1 + beta + beta**2 + beta**3, abs=0.005 + 1e-9)
+        assert speed == pytest.approx(pace / cost, abs=0.01)
+        assert page.locator(".cost b").text_content() == f"{speed:.2f}× as fast", "the price of the draft in one number"
         handle.press("PageUp")
     assert shares == sorted(shares, reverse=True) and shares[-1] < shares[0] - 20 and bad < shares[-1]
     box = page.get_by_role("slider").first.bounding_box()
@@ -202,9 +208,10 @@ def test_it_moves_by_itself_and_rests_out_of_view(page, address):
         """() => { const root = document.querySelector('#front').shadowRoot, { race } = JSON.parse(document.getElementById('data').textContent).data;
         return race.lanes.map((lane, i) => {
             const strip = root.querySelectorAll('.race .strip')[i], hidden = parseFloat(strip.querySelector('.run').style.clipPath.split(' ')[1]);
-            const gone = (1 - hidden / 100) * Math.max(...race.lanes.map(({ seconds }) => seconds)), ended = lane.rounds.filter(({ end }) => end <= gone + 1e-4);
-            const tokens = ended.flatMap((round) => round.tokens), written = [...root.querySelectorAll('.side')[i].querySelectorAll('.token:not(del):not([data-is=draft])')];
-            return [parseInt(strip.querySelector('.count').textContent), tokens.length, tokens.filter(({ t }) => t.trim()).length, written.filter((token) => getComputedStyle(token).opacity === '1').length]; }); }"""
+            const gone = (1 - hidden / 100) * Math.max(...race.lanes.map(({ seconds }) => seconds)), count = parseInt(strip.querySelector('.count').textContent);
+            const list = (at) => lane.rounds.filter(({ end }) => end <= at).flatMap((round) => round.tokens); // the strip's end is written with two decimals
+            const tokens = [list(gone - 1e-4), list(gone + 1e-4)].find(({ length }) => length === count) ?? list(gone), written = [...root.querySelectorAll('.side')[i].querySelectorAll('.text .token:not(del):not([data-is=draft])')];
+            return [count, tokens.length, tokens.filter(({ t }) => t.trim()).length, written.filter((token) => getComputedStyle(token).opacity === '1').length]; }); }"""
     )
     for count, ended, words, written in shown:
         assert count == ended and words == written > 0, "the strip ends where the clock is, and what is counted is written"
@@ -225,10 +232,17 @@ def test_in_the_app_a_prompt_of_ones_own_runs_and_nothing_serious_is_found_and_t
     page.locator(".race .token").first.wait_for()
     expect(page).to_have_title(build_tab_title(FRONT))
     assert not [title for title in page.evaluate("[...window.titles]") if "treamlit" in title]
-    field = page.get_by_role("textbox")
-    field.fill("a <b>bear</b>")
-    field.press("Enter")
+    field, refused, recorded = (
+        page.get_by_role("textbox"),
+        page.locator(".race .refused"),
+        page.get_by_role("textbox").input_value(),
+    )
+    for prompt, says in (("too long " * 400, True), ("too long " * 400, True), (recorded, False), ("a <b>bear</b>", False)):
+        field.fill(prompt)
+        field.press("Enter")
+        expect(refused).to_be_visible() if says else expect(refused).to_be_hidden(timeout=200)  # before any answer
     expect(page.locator(".race .origin")).to_contain_text("Your run")
+    expect(refused).to_be_hidden()
     assert field.input_value() == "a <b>bear</b>" and page.locator(".race b:not([class])").count() <= 1
     assert page.mistakes == []
     assert found_in_both_schemes(page) == []

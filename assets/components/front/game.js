@@ -7,6 +7,7 @@ import { FIRST, MOST, STEPS, countCells, findBands, formatDay, countDays, choose
 
 const KEY = "specviz-daily";
 const SIDES = ["A", "B"];
+const WORDS = 2; // of the prompt, before a word that was drawn
 const LASTS = [2.4, 1.6]; // seconds in which the first samples are drawn, and later ones
 
 export class Game {
@@ -51,7 +52,8 @@ export class Game {
 
   makeHead(name, side) {
     const word = h("b", { class: "last" }, "…");
-    const node = h("p", { class: `head side${name}` }, fill(this.texts.decoder, { name }), " ", word);
+    const end = this.recorded.prompt.split(" ").slice(-WORDS).join(" ");
+    const node = h("p", { class: `head side${name}` }, h("b", {}, fill(this.texts.decoder, { name })), " ", h("span", { class: "wrote" }, fill(this.texts.last, { end }), " ", word));
     const button = h("button", { type: "button", class: "name" }, fill(this.texts.name, { name }));
     button.addEventListener("click", () => this.choose(side));
     return { node, word, name: button };

@@ -36,23 +36,26 @@ export class Overlap {
     this.seconds = 0; // of the opening
     this.slots = texts.words.map((word, i) => this.makeSlot(word, i));
     this.share = h("b", { class: "share" });
-    this.rows = [["alone", texts.alone], ["drafted", texts.drafted]].map(([kind, name]) => makeRow(kind, name));
-    this.series = h("p", { class: "series" });
-    this.cost = h("p", { class: "cost" });
+    this.speed = h("b", {});
+    this.series = h("p", { class: "small series" });
     this.equal = h("p", { class: "equal" }, h("span", { class: "tick", "aria-hidden": "true" }, "✓"), " ", texts.equal);
     this.choices = texts.drafts.map(({ name, words, q }) => {
       const choice = h("button", { type: "button", class: "choice", "data-name": name }, words);
       choice.addEventListener("click", () => this.take(roundToGrid(q)));
       return choice;
     });
+    const swatch = (kind) => h("span", { class: `swatch ${kind}` });
     this.node = h("div", { class: "overlap" },
       h("div", { class: "picture" },
-        h("p", { class: "caption above" }, h("b", {}, texts.prompt), h("span", { class: "swatch p" }), texts.target, h("span", { class: "swatch q" }), texts.draft, h("span", { class: "swatch bad" }), texts.rejected),
-        h("div", { class: "words", role: "group", "aria-label": texts.group }, ...this.slots.map(({ node }) => node)),
-        h("p", { class: "caption below" }, h("b", {}, texts.out), h("span", { class: "swatch kept" }), texts.kept, h("span", { class: "swatch left" }), texts.left, h("span", { class: "swatch line" }), texts.line),
-        h("div", { class: "words", "aria-hidden": "true" }, ...this.slots.map(({ under }) => under))),
+        h("p", { class: "caption above" }, h("b", {}, texts.prompt), swatch("p"), texts.target, swatch("q"), texts.draft, swatch("bad"), texts.rejected),
+        h("div", { class: "words", role: "group", "aria-label": texts.group }, ...this.slots.map(({ node }) => node))),
       h("div", { class: "outcome" }, h("div", { class: "choices", role: "group", "aria-label": texts.choose }, ...this.choices), h("p", { class: "sum" }, this.share, h("span", {}, texts.accepted)),
-        h("div", { class: "paces" }, h("p", { class: "head" }, texts.pace), ...this.rows.map(({ node }) => node)), this.series, this.cost, this.equal));
+        h("p", { class: "cost" }, this.speed, ` ${texts.price}`)),
+      h("div", { class: "picture" },
+        h("p", { class: "caption below" }, h("b", {}, texts.out), swatch("kept"), texts.kept, swatch("left"), texts.left, swatch("line"), texts.line),
+        h("div", { class: "words", "aria-hidden": "true" }, ...this.slots.map(({ under }) => under))),
+      this.equal,
+      h("details", { class: "about" }, h("summary", {}, texts.about), this.series));
     this.draw();
   }
 
@@ -137,24 +140,14 @@ export class Overlap {
     say(this.share, percent(shown));
     this.pace = countPerPass(shown);
     const speed = this.pace / this.texts.cost;
-    for (const [row, tokens] of [[this.rows[0], 1], [this.rows[1], this.pace]]) {
-      row.bar.style.setProperty("--bar", String(tokens / (GAMMA + 1)));
-      say(row.value, tokens === 1 ? "1" : tokens.toFixed(1));
-    }
-    say(this.series, fill(this.texts.series, { beta: shown.toFixed(2) }).replaceAll("1.00", "1"));
-    say(this.cost, fill(this.texts.price, { cost: this.texts.cost.toFixed(1), speed: speed.toFixed(2) }));
+    say(this.speed, fill(this.texts.speed, { speed: speed.toFixed(2) }));
+    say(this.series, fill(this.texts.series, { beta: shown.toFixed(2), pace: this.pace.toFixed(2), cost: this.texts.cost.toFixed(2), speed: speed.toFixed(2) }).replaceAll("1.00", "1"));
     this.node.classList.toggle("loses", speed < 1);
     for (const choice of this.choices) {
       const { q } = this.texts.drafts.find(({ name }) => name === choice.dataset.name);
       choice.setAttribute("aria-pressed", String(q.every((x, i) => Math.abs(x - this.q[i]) < 1e-3)));
     }
   }
-}
-
-/** A bar of tokens a pass. */
-function makeRow(kind, name) {
-  const bar = h("i", { class: "length" }), value = h("b", {});
-  return { node: h("p", { class: `pace ${kind}` }, h("span", {}, name), h("span", { class: "track" }, bar, value)), bar, value };
 }
 
 /** Up to a probability. */

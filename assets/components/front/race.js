@@ -1,4 +1,4 @@
-// Scene 1: two texts grow from one prompt, on one clock. Each has a strip of time: drafting, and passes of the target.
+// Scene 1: two texts grow from one prompt, on one clock, beside each other. Above each is its strip of time: drafting, and passes of the target.
 
 import { h, say, show } from "../lib/dom.js";
 import { fill } from "../lib/fill.js";
@@ -20,31 +20,30 @@ export class Race {
     this.start = h("button", { type: "submit", class: "go" });
     this.hint = h("span", { class: "own" }, texts.own);
     this.form = h("form", { class: "ask" }, h("label", { class: "typed" }, h("span", { class: "ghost", "aria-hidden": "true" }, this.mirror, h("i", { class: "caret" }), this.hint), this.input), this.start);
-    this.lanes = ["target", "speculative"].map((key) => makeSide(key, texts));
     this.gain = h("p", { class: "gained" });
-    this.axis = h("span", { class: "axis" });
-    this.key = h("p", { class: "key", "aria-hidden": "true" }, h("span", { class: "kinds" }, h("span", { class: "swatch drafting" }), texts.drafting, h("span", { class: "swatch pass" }), texts.passing), this.axis);
-    const { node: legend } = makeTokenLegend(["draft", "accepted", "rejected", "residual", "bonus"]);
+    this.lanes = [makeSide("target", texts, h("p", { class: "why" }, texts.why)), makeSide("speculative", texts, makeShortLegend(texts.origins), this.gain)];
     this.busy = h("p", { class: "small", role: "status" });
     this.small = h("p", { class: "small origin" });
-    this.about = h("details", { class: "about" }, h("summary", {}, texts.about), this.small);
+    this.about = h("details", { class: "about" }, h("summary", {}, texts.about), makeTokenLegend(["draft", "accepted", "rejected", "residual", "bonus"]).node, this.small);
     this.notices = h("p", { class: "refused", role: "alert" });
-    this.large = h("p", { class: "large" });
-    this.node = h("div", { class: "race" }, this.form, this.notices,
-      h("div", { class: "finding" }, h("div", { class: "found" }, this.gain, this.large), h("div", { class: "strips" }, ...this.lanes.map(({ strip }) => strip.node), this.key)),
-      h("div", { class: "before" }, h("p", { class: "why" }, texts.why), legend), h("div", { class: "sides" }, ...this.lanes.map(({ node }) => node)), this.busy, this.about);
+    this.measured = h("span", {});
+    this.large = h("span", { class: "large" });
+    this.node = h("div", { class: "race" }, this.form, this.notices, h("div", { class: "sides" }, ...this.lanes.map(({ node }) => node)), this.busy,
+      h("div", { class: "end" }, this.about, h("p", { class: "machines" }, this.measured, " ", this.large)));
     this.form.addEventListener("submit", (event) => { event.preventDefault(); this.submit(); });
     this.input.addEventListener("input", () => this.drawButton());
     this.forgetKeys = listenToKeys({ ArrowRight: () => this.step(false), ArrowLeft: () => this.step(true) }, { ready: () => view.here === 0 && Boolean(this.data) });
   }
 
-  /** race: as race_payload.py builds it, null while a run is under way; live: what the server says, null where there is none; large: the speed with a large model, and where it is explained. */
+  /** race: as race_payload.py builds it, null while a run is under way; live: what the server says, null where there is none; large: the speed with a large model, how it is known, and where it is explained. */
   update({ race, live, large, doors }, ask) {
-    if (!this.large.hasChildNodes() && large.says) this.large.append(h("b", {}, large.gain), " ", h("span", {}, large.says, ...(doors.speed ? [" ", h("a", { href: doors.speed + large.query }, `${this.texts.fast} →`)] : [])));
+    if (!this.large.hasChildNodes() && large.says) this.large.append(large.says, ...(doors.speed ? [" ", h("a", { href: doors.speed + large.query }, `${this.texts.fast} →`)] : []));
+    this.how = large.how ?? "";
+    if (live && live.asked !== this.live?.asked) this.dismissed = false; // an answer to what was asked last
     this.live = live;
     this.sent = ask;
     say(this.notices, live?.notices?.join(" ") ?? "");
-    show(this.notices, Boolean(live?.notices?.length));
+    show(this.notices, Boolean(live?.notices?.length) && !this.dismissed);
     this.input.readOnly = !live;
     this.form.classList.toggle("recorded", !live);
     this.node.classList.toggle("busy", Boolean(live?.busy));
@@ -59,7 +58,7 @@ export class Race {
     if (first || this.input.value.trim() === race.prompt.trim() || document.activeElement === null) this.input.value = race.prompt;
     this.end = Math.max(...race.lanes.map(({ seconds }) => seconds));
     race.lanes.forEach((lane, i) => fillSide(this.lanes[i], lane, this.end));
-    this.key.classList.toggle("undivided", !race.lanes[1].rounds.some(({ drafting }) => drafting));
+    this.node.classList.toggle("undivided", !race.lanes[1].rounds.some(({ drafting }) => drafting));
     this.gain.replaceChildren(...this.describeGain(race));
     this.gain.classList.toggle("plain", !this.gain.querySelector("b"));
     this.again = true;
@@ -78,6 +77,8 @@ export class Race {
 
   submit() {
     const prompt = this.input.value;
+    this.dismissed = true; // what was said of another text
+    show(this.notices, false);
     if (!this.live || prompt.trim() === this.data?.prompt.trim()) {
       this.again = true;
       this.restart(this.view.still ? this.end : 0);
@@ -126,11 +127,16 @@ export class Race {
   }
 
   /** How many times as fast the whole text was: one number, whatever the clock shows. */
-  describeGain({ gain, lanes, writer }) {
+  describeGain({ gain }) {
     if (gain === null) return [this.texts.short];
     if (gain < 1) return [fill(this.texts.slower, { gain: gain.toFixed(2) })];
+    return [h("b", {}, `${gain.toFixed(2)}×`), " ", h("strong", {}, this.texts.faster)];
+  }
+
+  /** Over how many tokens that was measured, with which model, and where. */
+  describeMachine({ gain, lanes, writer }) {
     const counts = new Set(lanes.map(({ rounds }) => rounds.reduce((sum, { tokens }) => sum + tokens.length, 0)));
-    return [h("b", {}, `${gain.toFixed(2)}×`), " ", h("span", {}, h("strong", {}, this.texts.faster), h("span", {}, ` ${fill(this.texts.extent, { n: [...counts].join(" and ") })}`), writer ? h("span", {}, ` ${writer}`) : "")];
+    return gain > 1 && writer ? fill(this.texts.measured, { gain: gain.toFixed(2), n: [...counts].join(" and "), writer }) : "";
   }
 
   drawButton() {
@@ -146,26 +152,33 @@ export class Race {
     if (!this.data) return;
     say(this.busy, this.live?.busy || "");
     show(this.busy, Boolean(this.live?.busy));
-    say(this.small, `${this.data.origin}${this.live ? "" : ` ${this.texts.recorded}`}`);
-    const { factor } = this.data;
-    say(this.axis, factor > 1 ? fill(this.texts.spaced, { factor }) : this.texts.time);
-    this.lanes.forEach((lane, i) => say(lane.size, this.data.sizes[i]));
+    const { origin, factor, lanes, sizes } = this.data, [alone, drafted] = lanes.map((lane) => seconds(lane.seconds));
+    const parameters = sizes.flatMap((size, i) => (size ? [`${[this.texts.target, this.texts.speculative][i]}: ${size}.`] : []));
+    say(this.small, [origin, ...parameters, fill(this.texts.timed, { alone, drafted }), factor > 1 ? fill(this.texts.spaced, { factor }) : "", this.how, this.live ? "" : this.texts.recorded].filter(Boolean).join(" "));
+    say(this.measured, this.describeMachine(this.data));
   }
 
   close() { this.forgetKeys(); }
 }
 
-function makeSide(key, texts) {
-  const text = h("p", { class: "text" }), size = h("span", { class: "size" });
-  const node = h("article", { class: `side ${key}` }, h("h3", {}, texts[key], " ", size), text);
-  return { key, node, text, size, strip: makeStrip(key, texts) };
+/** ``foot``: what stands under the text; ``beside``: what was found, beside its name. */
+function makeSide(key, texts, foot, beside = "") {
+  const text = h("p", { class: "text" }), strip = makeStrip(key, texts);
+  const node = h("article", { class: `side ${key}` }, h("div", { class: "head" }, h("h3", {}, texts[key]), beside), strip.node, text, foot);
+  return { key, node, text, strip };
 }
 
-/** The time of one way, and what it has written by now. */
+/** Where the words of a text are from, by the looks of its tokens. */
+function makeShortLegend(origins) {
+  return h("p", { class: "origins" }, ...origins.map(({ words, is }) => h("span", {}, `${words} `, ...is.map(([kind, name]) => h("span", { class: "token", "data-is": kind }, name)).flatMap((node, i) => (i ? [" ", node] : [node])))));
+}
+
+/** The time of one way, and what it has written by now: its words name what is drawn. */
 function makeStrip(key, texts) {
   const run = h("div", { class: "run" }), count = h("b", { class: "count" }), unit = h("span", {}), spent = h("span", { class: "spent" });
-  const node = h("div", { class: `strip ${key}` }, h("span", { class: "name" }, texts.strips[key]), h("div", { class: "time", "aria-hidden": "true" }, run),
-    h("p", { class: "written" }, count, " ", unit, " ", spent));
+  const drafting = key === "speculative" ? [" ", h("span", { class: "drafted" }, `${texts.and} `, h("span", { class: "swatch drafting" }), texts.drafting)] : [];
+  const node = h("div", { class: `strip ${key}` }, h("div", { class: "time", "aria-hidden": "true" }, run),
+    h("p", { class: "written" }, count, " ", unit, " ", h("span", {}, h("span", { class: "swatch pass" }), spent), ...drafting));
   return { node, run, count, unit, spent };
 }
 
@@ -213,8 +226,8 @@ function drawSide(lane, data, now, texts, plain) {
   }
   const { strip } = lane, gone = Math.max(0, Math.min(now, data.seconds));
   say(strip.count, String(tokens));
-  say(strip.unit, `${tokens === 1 ? texts.token : texts.tokens}${now < data.seconds ? ` ${texts.until}` : ""}`);
-  say(strip.spent, fill(passes === 1 ? texts.pass : texts.passes, { n: passes, seconds: seconds(gone) }));
+  say(strip.unit, tokens === 1 ? texts.token : texts.tokens);
+  say(strip.spent, fill(passes === 1 ? texts.pass : texts.passes, { n: passes }));
   strip.run.style.clipPath = `inset(0 ${(100 - (100 * gone) / lane.end).toFixed(2)}% 0 0)`;
 }
 

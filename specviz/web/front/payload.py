@@ -29,7 +29,7 @@ def build_front_payload(
         passage: The race; None where there is none to show.
         recorded: Whether it is the recorded one.
         doors: Addresses of other pages by name.
-        live: What a server says about a run (``busy``: a line or None, ``notices``: sentences); None where there is no server.
+        live: What a server says about a run (``busy``: a line or None, ``notices``: sentences, ``asked``: how many prompts it was sent); None where there is no server.
     """
     race = None if passage is None else build_race_payload(passage, recorded)
     return {

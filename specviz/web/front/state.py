@@ -16,13 +16,20 @@ OWN_TOKENS = 64  # of a visitor's race, so that nobody waits long
 
 
 class FrontState(WholeTextState):
-    """The race that is shown, and the run of a visitor's own prompt."""
+    """The race that is shown, and the run of a visitor's own prompt.
+
+    Attributes:
+        asked: How many prompts were reported: what is said is about the last one.
+    """
+
+    asked = 0
 
     def handle_event(self, event: Any) -> None:
         """Run the prompt that the page reports, ``{"prompt": text}``; what is no such event is ignored."""
         prompt = event.get("prompt") if isinstance(event, Mapping) else None
         if not isinstance(prompt, str):
             return
+        self.asked += 1
         try:
             request = PassageRequest(replace(self.question.settings, prompt=check_text("prompt", prompt)))
         except SettingsError as error:

@@ -22,7 +22,7 @@ def show_page() -> None:
     if state is not None:
         session.wait_briefly(state)
         passage = None if state.is_busy else state.shown_result  # while a run is under way, what is on screen stays
-        live = {"busy": state.describe_progress() if state.is_busy else None, "notices": state.notices}
+        live = {"busy": state.describe_progress() if state.is_busy else None, "notices": state.notices, "asked": state.asked}
     data = build_front_payload(passage, state is None or not state.has_own_result, live=live)
     _component.draw("front-scenes", data, ask=take_event)
     if state is not None:

@@ -42,11 +42,11 @@ def describe_writer(passage: Passage) -> str:
 
 
 def describe_large_target(model: RoundModel | None) -> dict[str, str]:
-    """What the shipped pair's tokens would gain with a large target (``gain``), and how that is known (``says``); empty without its costs."""
+    """What the shipped pair's tokens would gain with a large target (``gain``, and ``says`` in a sentence), and how that is known (``how``); empty without its costs."""
     if model is None:
         return {}
-    speed = model.compute_speed(model.alpha, model.c, model.gamma)
-    return {"gain": f"{speed:.2f}×", "says": str(TEXTS["race"]["large"]).format(gamma=model.gamma)}
+    gain, texts = f"{model.compute_speed(model.alpha, model.c, model.gamma):.2f}×", TEXTS["race"]
+    return {"gain": gain, "says": texts["large"].format(gain=gain), "how": texts["how"].format(gamma=model.gamma)}
 
 
 def describe_game_settings(game: SampleGame) -> str:

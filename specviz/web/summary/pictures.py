@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 
 from specviz.records import ASSETS, read_file
-from specviz.speed.records import headline, methods
+from specviz.speed.records import headline
 from specviz.speed.records.batches import BatchSpeeds
 from specviz.speed.records.cost_model import load_cost_models
 from specviz.web.one_round.words import GPU
@@ -14,6 +14,8 @@ from specviz.web.questions.figures import Bar, BarPicture, build_comparison, bui
 
 DRAFTED = 3  # draft tokens of the round whose pass is priced, as in the recorded one of One round
 HEAT = "1"  # temperature of the speeds
+NUMBER = 0.15  # of the longest bar: about as wide as the number beside a bar
+SHORT = 8  # letters of a name that stands before its bar; a longer one stands over it
 
 
 def build_pictures() -> dict[str, BarPicture]:
@@ -24,12 +26,11 @@ def build_pictures() -> dict[str, BarPicture]:
 def _compare_passes() -> BarPicture:
     """A target pass over the tokens of a round against as many passes over one token."""
     model = load_cost_models()[GPU]
-    _, size = model.title.rsplit(" of ", 1)
     cost = model.compute_pass(DRAFTED + 1) / model.passes[1]
     n = DRAFTED + 1
-    values = {f"{n} passes": (float(n), f"{n}"), f"1 pass over {n}": (cost, f"{cost:.2f}")}
+    values = {f"{n} passes, one token each": (float(n), f"{n}"), f"one pass over all {n}": (cost, f"{cost:.2f}")}
     return build_comparison(
-        f"time for {n} tokens, one target pass over a token = 1 ({size} model, {model.title.partition(',')[0]})",
+        f"time for {n} tokens, in passes for one token",
         values,
         roles=dict.fromkeys(values, "p"),
     )
@@ -44,26 +45,28 @@ def _add_up_tokens() -> BarPicture:
 
 
 def _compare_speeds() -> BarPicture:
-    """The shipped pair with one text and with many, and the worst draft, over target-only sampling."""
+    """The shipped pair with one text; with many; and with a draft whose tokens are all rejected: each of the others differs in one respect from the first."""
     batches = read_file(ASSETS / "traces" / "batches.json", BatchSpeeds.from_json)
-    compared = read_file(ASSETS / "traces" / "methods.json", methods.load_comparisons)[HEAT]
-    rows = batches.rows[-1]
-    gamma, many = batches.find_best(f"{batches.settings.pair} {HEAT}", rows)
-    plain, bad = (compared.row(key) for key in ("target", "adversarial"))
-    assert plain is not None and bad is not None and plain.ms is not None and bad.ms is not None, "both are recorded"
-    one, worst = headline.FACTORS[HEAT][0], plain.ms.value / bad.ms.value
-    single, batch, worst_draft = "one text", f"{rows} texts", "worst draft"
-    values = {name: (value, f"{value:.2f}") for name, value in ((single, one), (batch, many.value), (worst_draft, worst))}
-    drafted = {single: headline.GAMMA, batch: gamma, worst_draft: compared.settings.gamma}
-    title = (
-        f"speed, no draft = 1 (Storybook, temperature {HEAT}, {headline.MACHINE}). "
-        "One text: the benchmark’s median over its prompts; the start page’s race has one prompt"
-    )
-    return build_comparison(
-        title,
-        values,
-        line=(1.0, "no draft"),
-        details={name: f"{count} draft token{'s' * (count > 1)}" for name, count in drafted.items()},
+    rows, gamma = batches.rows[-1], headline.GAMMA
+    many = batches.estimate_factor(f"{batches.settings.pair} {HEAT}", rows, gamma).value
+    one, lost = (
+        headline.FACTORS[HEAT][0],
+        1.0 / headline.load_bench_round(HEAT).cost,
+    )  # a round commits one token if all are rejected
+    values = {
+        name: (value, f"{value:.2f}")
+        for name, value in (("one text, good draft", one), (f"{rows} texts, good draft", many), ("one text, useless draft", lost))
+    }
+    return build_comparison(f"speed over no draft, with {gamma} draft tokens a round", values, line=(1.0, "no draft"))
+
+
+def describe_conditions() -> str:
+    """Where the numbers of all pictures are from. Raises KeyError where the costs of the large model are missing."""
+    card, _, size = load_cost_models()[GPU].title.rpartition(" of ")
+    return (
+        f"Time: passes of an {size} model, measured on an {card.partition(',')[0]}. Probabilities: the example of Why it is exact. Speed: tiny models (Storybook) on "
+        f"{headline.MACHINE}, temperature {HEAT}, median of several prompts (the start page’s race has one). "
+        "Useless draft: none of its tokens is accepted; computed from the time of a round."
     )
 
 
@@ -78,8 +81,20 @@ def build_picture_html(picture: BarPicture, key: str = "") -> str:
     rows = "".join(
         f"<p><span>{escape(group.name)}{f'<small>{escape(group.detail)}</small>' if group.detail else ''}</span><i>"
         + "".join(f"<em class='{role}' style='width:{100.0 * value / most:.2f}%'></em>" for role, value in bar.parts)
-        + f"<b>{escape(bar.label)}</b>{lines.get(n, '')}</i></p>"
+        + f"<b{_clear_line(picture, bar, most)}>{escape(bar.label)}</b>{lines.get(n, '')}</i></p>"
         for n, group in enumerate(picture.groups)
         for bar in group.bars
     )
-    return f"<figure><div{' class=lined' if picture.line else ''}>{rows}</div><figcaption>{escape(picture.title[:1].upper() + picture.title[1:])}</figcaption>{key}</figure>"
+    looks = [
+        *(["lined"] if picture.line else []),
+        *(["long"] if any(len(group.name) > SHORT for group in picture.groups) else []),
+    ]
+    return f"<figure><div class='{' '.join(looks)}'>{rows}</div><figcaption>{escape(picture.title[:1].upper() + picture.title[1:])}</figcaption>{key}</figure>"
+
+
+def _clear_line(picture: BarPicture, bar: Bar, most: float) -> str:
+    """The style of a bar's number that the line would cross: it stands behind the line."""
+    end = sum(value for _, value in bar.parts)
+    if picture.line is None or not 0.0 <= picture.line[0] - end < NUMBER * most:
+        return ""
+    return f" style='margin-left:calc({100.0 * (picture.line[0] - end) / most:.2f}% + 0.5rem)'"

@@ -16,7 +16,7 @@ from specviz.web.common.html import escape_markdown
 from specviz.web.common.links import list_host_settings, list_unknown_keys
 from specviz.web.common.page_head import show_head_row, show_page_head
 from specviz.web.questions.figures import BarPicture
-from specviz.web.summary.pictures import build_picture_html, build_pictures
+from specviz.web.summary.pictures import build_picture_html, build_pictures, describe_conditions
 from specviz.web.summary.words import SUMMARY, list_commands, set_variables
 
 
@@ -29,7 +29,10 @@ def show_page() -> None:
     except TraceError as error:
         pictures = {}
         show_notes([str(error)], "summary-notes-damaged")
-    st.html(build_sentences(SUMMARY["sentence"], pictures))
+    st.html(
+        build_sentences(SUMMARY["sentence"], pictures)
+        + (f"<p class='conditions'>{escape(describe_conditions())}</p>" if pictures else "")
+    )
     left_out = [*pair_left_out, *list_host_settings(query, pair_left_out), *list_unknown_keys(query)]
     show_notes(left_out, "summary-notes-link")
     usage, reading, citation = SUMMARY["part"]
