@@ -58,6 +58,7 @@ def test_drafting_and_the_pass_have_a_bar_to_scale_where_the_record_holds_their_
     story = traces.build_story()
     timed = replace(story, rounds=tuple(replace(one, timing={"draft": 0.002, "target": 0.006}) for one in story.rounds))
     page = open_stage(build_round_payload(timed))
+    page.get_by_role("button", name="times and settings of this round").click()
     assert page.locator(".timeParts").inner_text() == "drafting 2.0 ms, pass 6.0 ms"
     draft, target = (page.locator(f".timeBar .{part}").bounding_box()["width"] for part in ("draft", "target"))
     assert target / draft == pytest.approx(3, rel=0.1)
@@ -142,7 +143,8 @@ def test_the_browser_writes_numbers_as_python_does(open_stage):
     for chip, x in zip(payload["rounds"][0]["chips"], numbers, strict=False):
         chip["q"] = x
     page = open_stage(payload, cursor=(0, find_step(payload, "pass")))
-    assert page.locator(".chip .caption").all_inner_texts()[: len(numbers)] == [f"q {format_probability(x)}" for x in numbers]
+    said = page.locator(".board .slot title").all_text_contents()[: len(numbers)]
+    assert [one.partition(", ")[2] for one in said] == [f"q {format_probability(x)}" for x in numbers]
 
 
 def test_nodes_are_updated_and_not_made_anew(open_stage):
@@ -198,29 +200,38 @@ def test_the_draft_has_a_row_for_each_pass_the_target_all_rows_in_one_and_the_en
     page = open_stage(payload)
     count = len(payload["rounds"][0]["chips"]) + 1
     words = [chip["name"].strip("“”") for chip in payload["rounds"][0]["chips"]]
+    chips = payload["rounds"][0]["chips"]
     for drawn in range(1, count):
-        assert page.locator(".mask .cell:visible").count() == (count - 1) ** 2, "no row or column without a use"
+        assert (
+            page.locator(".draftMask .cell").count() == (count - 1) ** 2 and page.locator(".targetMask .cell").count() == count**2
+        )
         assert page.locator(".mask .cell.q").count() == page.locator(".mask .cell.seen").count() == drawn * (drawn + 1) // 2
-        passes = page.locator(".draftMask .rowName").all_text_contents()[1:]
-        assert passes == [f"pass {n}: ·{word}" if n <= drawn else f"pass {n}" for n, word in enumerate(words, start=1)]
+        assert page.locator(".draftMask .rowName").all_text_contents() == [str(n) for n in range(1, count)], "a pass for each row"
+        columns = page.locator(".draftMask .name").all_text_contents()
+        assert columns[0] == "text" and [name == "…" for name in columns[1:]] == [n >= drawn for n in range(len(words) - 1)]
+        assert all(f"·{word}".startswith(name.rstrip("…")) for name, word in zip(columns[1:], words, strict=False))
+        assert page.locator(".board").is_hidden() and page.locator(".distributions").is_visible()
         page.keyboard.press("ArrowRight")
     assert page.locator(".draftMask .cell.seen").count() == (count - 1) * count // 2, "both stand side by side"
-    assert page.locator(".targetMask .cell").count() == count**2
     assert page.locator(".targetMask .cell.seen").count() == count * (count + 1) // 2
-    left, right = (page.locator(f".{one} .panel").bounding_box() for one in ("draftMask", "targetMask"))
-    assert left["y"] == right["y"] and left["width"] == right["width"] and left["x"] + left["width"] < right["x"]
-    assert page.locator(".distributions").is_hidden()
-    page.set_viewport_size({"width": 390, "height": 844})
-    expect(page.locator(".mask .title")).to_have_text([f"Draft: {count - 1} passes", "Target: 1 pass"])
-    expect(page.locator(".mask .sub")).to_have_text(["one after the other", "all rows at once"])
-    assert page.locator(".draftMask .rowName").all_text_contents() == [str(n) for n in range(1, count)], "a pass for each row"
     assert page.locator(".targetMask .rowName").all_text_contents() == ["1"], "one pass for all rows"
-    first, *names = page.locator(".draftMask .name").all_text_contents()
-    assert first == "text" and len(names) == count - 2
-    assert all(f"·{word}".startswith(name.rstrip("…")) and len(name) > 2 for name, word in zip(names, words, strict=False))
-    assert all(
-        box["width"] > 160 for box in (page.locator(f".{one} .panel").bounding_box() for one in ("draftMask", "targetMask"))
-    )
+    expect(page.locator(".mask .sub")).to_have_text(["one after the other", "all rows at once"])
+    assert page.locator(".distributions").is_hidden()
+    for width in (1366, 390):
+        page.set_viewport_size({"width": width, "height": 844})
+        expect(page.locator(".mask .title")).to_have_text([f"Draft: {count - 1} passes", "Target: 1 pass"])
+        assert page.locator(".board .name").all_text_contents() == [f"·{word}" for word in words]
+        for key in "pq":
+            written = [format_probability(chip[key]) for chip in chips]
+            assert page.locator(f".board .value.{key}").all_text_contents() == written, "the target's number beside the draft's"
+        said = [" ".join(page.locator(f".board .slot:nth-child({n}) .chanceWord").all_text_contents()) for n in range(1, count)]
+        rates = [min(1, chip["p"] / chip["q"]) for chip in chips]
+        assert all(
+            (f"{rate:.0%}" in one) == (rate < 1) and ("always" in one) == (rate == 1)
+            for rate, one in zip(rates, said, strict=True)
+        )
+        left, right = (page.locator(f".{one} .panel").bounding_box() for one in ("board", "mask"))
+        assert left["x"] + left["width"] < right["x"] if width > 900 else left["y"] + left["height"] < right["y"]
     page.set_viewport_size({"width": 1366, "height": 768})
     page.keyboard.press("End")
     factors = page.locator(".chain .factor b").all_inner_texts()
@@ -240,10 +251,10 @@ def test_a_page_that_opens_plays_by_itself_to_the_end_of_the_round_unless_less_m
     page.clock.install()
     page.reload()
     page.wait_for_function("window.ready")
-    page.clock.run_for(1300)
+    page.clock.run_for(900)
     assert sentence(page) == steps[0]["sentence"], "it begins with a rest"
     assert page.get_by_role("button", name="Pause").get_attribute("aria-pressed") == "true"
-    page.clock.run_for(6300)
+    page.clock.run_for(6700)
     assert sentence(page) != steps[0]["sentence"]
     page.clock.run_for(1500 + 1200 * len(steps) - 7600)
     assert sentence(page) == steps[-1]["sentence"], "a whole round in 1.2 s a step, and it rests at its end"

@@ -138,7 +138,9 @@ def test_at_the_bonus_the_left_panel_looks_back_at_the_random_numbers(open_stage
     assert values == ["0.48", "0.76", "0.87", "1"]
     page.keyboard.press("ArrowLeft")
     assert page.locator(".distributions .fell").evaluate_all(shown) == 0
-    assert page.locator(".distributions .title").text_content() == "Probability of the next token, by each model"
+    assert (
+        page.locator(".distributions .title").text_content() == "Probability of the next token: p by the target, q by the draft"
+    )
 
 
 def test_a_laptop_screen_needs_no_scrolling(open_stage):

@@ -7,6 +7,7 @@ import { arrangeNames, shareRoom } from "../../assets/components/one_round/panel
 import { listLegend, uniformBars } from "../../assets/components/one_round/bars.js";
 import { nudged } from "../../assets/components/one_round/uniform.js";
 import { listSeenCells } from "../../assets/components/one_round/mask.js";
+import { describeChance } from "../../assets/components/one_round/board.js";
 import { listWrittenTokens } from "../../assets/components/one_round/chain.js";
 import { changeSpeed, clampCursor, computeOpeningTime, computeStepTime, findStep, formatCursor, moveCursor } from "../../assets/components/one_round/cursor.js";
 import { describeFrame, getChipState, isAccepted, compareMoved } from "../../assets/components/one_round/decisions.js";
@@ -50,7 +51,7 @@ test("a step stays for as long as its sentence takes to read, within limits, and
   const [few, some, many] = [2, 12, 90].map((n) => computeStepTime(words(n)));
   assert.ok(few < some && some < many && many === computeStepTime(words(200)));
   assert.equal(computeStepTime(words(12), 2), some / 2);
-  assert.equal(4 * computeOpeningTime("draft"), 3000);
+  assert.equal(4 * computeOpeningTime("draft"), 2400);
   assert.equal(computeOpeningTime("look"), computeStepTime(words(1)));
 });
 
@@ -80,6 +81,12 @@ test("the bars keep their place through a whole round on a wide page, and take t
 
 test("a row reads the text and the draft tokens before its own, and nothing that follows", () => {
   assert.deepEqual(listSeenCells(2), [[true, false, false], [true, true, false], [true, true, true]]);
+});
+
+test("the board says what the target's probability means for a draft token", () => {
+  assert.deepEqual(describeChance(1, false), ["always accepted"]);
+  assert.deepEqual(describeChance(0.29, false), ["accepted 29% of the time"]);
+  assert.deepEqual(describeChance(0.29, true), ["accepted", "29%"]);
 });
 
 test("a round wrote its accepted tokens and the one that the rule added, each with the target's probability", () => {

@@ -48,10 +48,10 @@ export function makeBars() {
   legend.append(...Object.values(entries).map(({ node }) => node));
   const axis = s("line", { class: "axis", x2: 1 });
   const lines = [0, 1].map(() => ({ line: s("line", { class: "axis", x2: 1 }), text: s("text", { class: "tick" }) }));
-  const foot = s("text", { class: "foot" });
+  const foot = s("text", { class: "foot" }), taken = s("text", { class: "taken" }, "overlap, taken away");
   const slots = Array.from({ length: SLOTS }, makeSlot);
-  panel.node.append(legend, ...lines.flatMap(({ line, text }) => [line, text]), axis, foot, ...slots.map((one) => one.node));
-  return { ...panel, legend, entries, axis, lines, foot, slots };
+  panel.node.append(legend, ...lines.flatMap(({ line, text }) => [line, text]), axis, foot, ...slots.map((one) => one.node), taken);
+  return { ...panel, legend, entries, axis, lines, foot, slots, taken };
 }
 
 function makeSlot() {
@@ -101,13 +101,24 @@ export function drawBars(panel, plan, probs, bars, frame, highest) {
   const places = bars.map((_, i) => slot(plot, i, bars.length, bars.at(-1).glyphs === null));
   const names = namesOf(bars, places, plan, ({ drafted }) => drafted);
   const least = frame.p && places[0]?.wide < ROOMY ? Infinity : 0;
+  nameTaken(panel.taken, bars, places, plot, scale, frame);
   for (const [i, one] of panel.slots.entries()) drawSlot(one, bars[i], names[i], places[i], plot, scale, frame, least);
   return { plot, scale };
 }
 
+/** Beside the largest piece of the overlap, of which an outline remains. */
+function nameTaken(node, bars, places, plot, scale, frame) {
+  const overlaps = bars.map(({ overlap }) => overlap ?? 0), most = Math.max(0, ...overlaps), at = overlaps.indexOf(most);
+  show(node, frame.lifted && !frame.landed && most > 0);
+  if (!most) return;
+  const half = places[at].wide / 2, onLeft = places[at].middle > plot.left + plot.width / 2;
+  node.style.textAnchor = onLeft ? "end" : "start";
+  move(node, places[at].middle + (onLeft ? -half - 8 : half + 8), plot.base - most * scale + 12);
+}
+
 function titleBars({ p, lifted, landed }, probs, { narrow }) {
   if (lifted && probs?.beta != null) return landed ? "What comes out: accepted + residual" : "What is left without the overlap";
-  return narrow ? "Probability of the next token" : `Probability of the next token, by ${p ? "each model" : "the draft model"}`;
+  return narrow ? "Probability of the next token" : p ? "Probability of the next token: p by the target, q by the draft" : "Probability q of the next token, by the draft model";
 }
 
 /** The numbers u of a block that was accepted whole: the bonus has no draft to be compared with, so the left panel looks back. */
@@ -128,7 +139,7 @@ function uniformsFoot(bars, { tight }) {
 }
 
 function describeShares(probs, frame, { tight }) {
-  if (frame.kind === "draft" || frame.kind === "pass") return "The dot before a name is a space.";
+  if (frame.kind === "draft" || frame.kind === "pass") return "The dot before a word is a space.";
   if (!probs || probs.beta === null) return "";
   if (frame.landed && tight) return `${number(probs.beta)} striped + ${number(probs.left ?? 0)} green: exactly p.`;
   if (frame.landed) return `Striped (accepted) ${number(probs.beta)} + green (added) ${number(probs.left ?? 0)}: bar for bar exactly the target’s p.`;
@@ -157,9 +168,8 @@ function drawSlot(one, bar, name, where, plot, scale, frame, least) {
   placeBar(one.q, alone ? where.middle - broad / 2 : where.middle, broad, shared, Math.max(shared, bar.q ?? 0), plot, scale);
   one.q.style.opacity = bar.q === null || joined ? 0 : 1;
   placeBar(one.slab, left - (joined ? 1 : 2), joined ? thick + 2 : where.wide + 3, 0, bar.overlap ?? 0, plot, scale);
-  one.slab.style.transform = frame.lifted && !joined ? `translateY(${-plot.high * 0.34}px)` : "translateY(0)";
-  one.slab.classList.toggle("up", frame.lifted && !joined);
-  one.slab.style.opacity = (frame.slab || joined) && bar.overlap ? 1 : 0;
+  one.slab.classList.toggle("gone", frame.lifted && !joined);
+  one.slab.style.opacity = (frame.slab || frame.lifted) && bar.overlap ? 1 : 0;
   one.fell.style.opacity = bar.fell == null ? 0 : 1;
   if (bar.fell != null) move(one.fell, where.middle, plot.base - bar.fell * scale);
   nameSlot(one.name, bar, where, plot.base, bar.drafted, name);

@@ -26,9 +26,9 @@ export function formatCursor({ round, step }) {
   return `${round + 1}.${step + 1}`;
 }
 
-export const REST = 1500; // ms before the first step of a page that plays by itself
+export const REST = 1000; // ms before the first step of a page that plays by itself
 const STEP_TIME = 1200; // ms that a step stays at least while playing, at speed 1
-const DRAFT_TIME = 750; // ms of a draft token in a page that opens
+const DRAFT_TIME = 600; // ms of a draft token in a page that opens
 const WORD_TIME = 230; // ms to read a word of its sentence
 const LONGEST = 6000; // ms
 

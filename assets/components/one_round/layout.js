@@ -2,6 +2,7 @@
 
 export const NARROW = 900; // px: below it the words of two panels side by side run into each other
 const GAP = 16;
+const PASSES = 44; // px high: the passes under what they give, on a phone
 const SHARE = 0.62; // of the width that the bars take on a wide page: the same at every step, so that no bar leaves its axis
 
 /** The panel that stands beside the bars at a step: none at the end of a round. */
@@ -14,13 +15,11 @@ export function choosePanelBeside(kind) {
 /** The panels of a step side by side on a wide page; on a narrow one a single panel has the whole place. */
 export function planScene(width, height, kind) {
   const narrow = width < NARROW, beside = narrow && ["draft", "lift"].includes(kind) ? null : choosePanelBeside(kind), whole = { x: 0, y: 0, w: width, h: height };
-  const half = (width - (narrow ? GAP / 2 : GAP)) / 2; // the passes of both models are two pictures of one kind
-  const halves = [{ ...whole, w: half }, { ...whole, x: width - half, w: half }];
-  const plan = { narrow, tight: width < 1000, width, height, beside, halves, bars: whole, mask: whole, uniform: whole, last: whole };
-  if (narrow) return plan;
+  const plan = { narrow, tight: width < 1000, width, height, beside, bars: whole, board: whole, mask: whole, uniform: whole, last: whole };
+  if (narrow) return { ...plan, board: { ...whole, h: height - PASSES - GAP / 2 }, mask: { ...whole, y: height - PASSES, h: PASSES } };
   const left = Math.round((width - GAP) * SHARE);
   const right = { x: left + GAP, y: 0, w: width - left - GAP, h: height };
-  return { ...plan, bars: { ...whole, w: left }, mask: right, uniform: right, last: right };
+  return { ...plan, bars: { ...whole, w: left }, board: { ...whole, w: left }, mask: right, uniform: right, last: right };
 }
 
 /** The part of a panel that bars stand in: below the titles, above names and footnote. */

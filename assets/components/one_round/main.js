@@ -8,6 +8,7 @@ import { mounted } from "../lib/mount.js";
 import { uniformText } from "../lib/numbers.js";
 import { Asker } from "./ask.js";
 import { uniformBars, drawBars, makeBars } from "./bars.js";
+import { drawBoard, makeBoard } from "./board.js";
 import { drawChain, makeChain } from "./chain.js";
 import { REST, changeSpeed, clampCursor, computeOpeningTime, computeStepTime, findStep, formatCursor, moveCursor } from "./cursor.js";
 import { describeFrame, isAccepted, compareMoved } from "./decisions.js";
@@ -38,10 +39,11 @@ class RoundView {
     this.bars = makeBars();
     this.uniform = makeUniform(this);
     this.mask = makeMask();
+    this.board = makeBoard();
     this.last = makeLast(this);
     this.chain = makeChain();
     this.svg = s("svg", { class: "scene", role: "group", "aria-label": "distributions, random number and residual distribution; the sentence below describes them" },
-      makeHatches("shared", "both", "bad"), this.bars.node, this.mask.node, this.uniform.node, this.last.node, this.last.flying);
+      makeHatches("shared", "bad"), this.bars.node, this.board.node, this.mask.node, this.uniform.node, this.last.node, this.last.flying);
     this.scene = h("div", { class: "picture" }, this.svg, this.uniform.form, this.last.drawing.form, this.asker.form, this.chain.node);
     this.sentence = h("p", { class: "sentence", "aria-live": "polite", role: "status" });
     this.note = h("p", { class: "aside" });
@@ -303,6 +305,7 @@ class RoundView {
     this.holdBars(`${this.filled} ${step.probs} ${this.frame.p} ${this.frame.uniforms}`);
     const from = drawBars(this.bars, this.plan, probs, left, this.frame, highest);
     this.asker.draw();
+    drawBoard(this.board, this.plan, this.round(), this.frame.mask, !this.asker.on);
     drawMask(this.mask, this.plan, this.round().chips, this.data.mask, step.kind === "draft" ? step.node + 1 : null);
     drawUniform(this.uniform, this.plan, this);
     drawLastPanel(this.last, this.plan, probs, bars, this.frame, from, this);

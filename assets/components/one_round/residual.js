@@ -1,7 +1,7 @@
 // The pieces that remain when the overlap is gone, on their way into the residual; and the bonus, drawn from p itself.
 
 import { move, place, s, say, show } from "../lib/dom.js";
-import { number, readUniform } from "../lib/numbers.js";
+import { number, readUniform, uniformText } from "../lib/numbers.js";
 import { SLOTS, nameSlot, namesOf, makePanel, placePanel, placeBar, placeLine, writeValue } from "./panel.js";
 import { plotIn, slot } from "./layout.js";
 import { makeField } from "./uniform.js";
@@ -41,7 +41,7 @@ export function drawLastPanel(panel, plan, probs, bars, frame, from, view) {
   const scale = (plot.high - (plan.narrow ? 30 : 46)) / most;
   const places = known.map((bar, rank) => slot(plot, rank, known.length, bar.glyphs === null));
   const names = namesOf(known, places, plan, (bar) => bar.drawn && frame.drawn);
-  for (const [i, one] of panel.pieces.entries()) drawPiece(one, bars[i], i, bars.length, { known, places, names }, { plot, scale, from, frame });
+  for (const [i, one] of panel.pieces.entries()) drawPiece(one, bars[i], i, bars.length, { known, places, names }, { plot, scale, from, frame, drawnBy: view.round().ending?.u });
   drawMarker(panel.marker, known, { plot, scale, frame, view });
 }
 
@@ -89,7 +89,7 @@ function drawDrawForm({ drawing }, plan, frame, view) {
   }
 }
 
-function drawPiece(one, bar, i, n, { known, places, names }, { plot, scale, from, frame }) {
+function drawPiece(one, bar, i, n, { known, places, names }, { plot, scale, from, frame, drawnBy }) {
   const rank = known.indexOf(bar);
   const there = bar && rank >= 0;
   show(one.node, Boolean(bar));
@@ -99,7 +99,7 @@ function drawPiece(one, bar, i, n, { known, places, names }, { plot, scale, from
     const where = places[rank];
     placeBar(one.bar, where.middle - where.wide / 2, where.wide, 0, bar.end, plot, scale);
     nameSlot(one.name, bar, where, plot.base, bar.drawn && frame.drawn, names[rank]);
-    writeValue(one.value, bar.drawn ? number(bar.end) : bar.end < 0.005 ? "<0.01" : bar.end.toFixed(2), where.middle, plot.base - bar.end * scale);
+    writeValue(one.value, bar.drawn ? uniformText(bar.end, frame.drawn ? drawnBy : undefined) : bar.end < 0.005 ? "<0.01" : bar.end.toFixed(2), where.middle, plot.base - bar.end * scale);
   } else {
     const whole = bar.q === null;
     const half = whole ? home.wide * 0.7 : home.wide / 2;

@@ -2,7 +2,6 @@
 
 import { h, place, say, show } from "../lib/dom.js";
 import { glyphSpans } from "../lib/glyphs.js";
-import { number } from "../lib/numbers.js";
 import { getChipState } from "./decisions.js";
 
 const CAPTIONS = {
@@ -92,7 +91,7 @@ export function drawChips(parts, view) {
   parts.line.classList.toggle("passed", view.at.step >= passAt);
   for (const [index, item] of parts.list.entries()) {
     const now = getChipState(item.chip, index, view.at.step, view.whatIf());
-    setStanding(item, now, now === "draft" ? `q ${number(item.chip.q)}` : CAPTIONS[now] ?? "");
+    setStanding(item, now, CAPTIONS[now] ?? "");
     item.node.classList.toggle("focus", step.node === index && ["draft", "look", "uniform"].includes(step.kind));
     show(item.edited, item.chip.edited && view.at.step >= item.chip.decided);
   }

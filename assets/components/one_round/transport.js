@@ -6,19 +6,19 @@ import { markTerms } from "../lib/terms.js";
 export function makeHead(view) {
   const headline = h("h2", { class: "headline" });
   const opening = h("p", { class: "opening" });
-  const [said, lab] = [h("span", {}), h("span", { class: "lab off" })]; // times and settings are for whoever asks
+  const parts = h("span", { class: "timeParts", title: "the time of this round, to scale" }), about = h("span", {});
+  const [said, lab] = [h("span", {}), h("span", { class: "lab off" }, parts, about)]; // times and settings are for whoever asks
   const info = button("i", "times and settings of this round", () => info.setAttribute("aria-expanded", String(!lab.classList.toggle("off"))), "info");
   info.setAttribute("aria-expanded", "false");
   info.setAttribute("aria-label", info.title);
-  const parts = h("span", { class: "timeParts", title: "the time of this round, to scale" });
-  const status = h("p", { class: "status" }, said, " ", parts, " ", info, " ", lab);
+  const status = h("p", { class: "status" }, said, " ", info, lab);
   const busy = h("p", { class: "busy", role: "status" });
   const notices = h("div", { class: "notices over", role: "status" });
   const live = button("Run it now", "run both models on this machine, with a new seed", () => view.ask({ kind: "live" }), "plain live");
   const undo = button("Undo my numbers", "put back every random number that was drawn", () => view.ask({ kind: "undo" }), "plain undo");
   const state = h("div", { class: "state" }, status, busy, undo);
   const node = h("header", { class: "roundHead" }, headline, state, opening, view.tour.card);
-  return { node, headline, opening, status, said, parts, lab, info, busy, notices, live, undo };
+  return { node, headline, opening, status, said, parts, about, info, busy, notices, live, undo };
 }
 
 export function drawHead(head, view) {
@@ -31,7 +31,7 @@ export function drawHead(head, view) {
   }
   const edits = payload?.edits ?? [];
   say(head.said, payload ? [(data.origin ?? "").replace("{n}", view.at.round + 1), ...edits].join(" · ") : "");
-  say(head.lab, payload ? [...round.times, ...(data.alone ? [payload.pair] : []), ...payload.status].join(" · ") : "");
+  say(head.about, payload ? [...round.times, ...(data.alone ? [payload.pair] : []), ...payload.status].join(" · ") : "");
   drawTimeParts(head, round?.parts ?? []);
   show(head.info, Boolean(payload));
   head.status.classList.toggle("isLive", data.mode === "live");

@@ -161,6 +161,7 @@ def _build_chip(trace: Trace, round_: Round, node: int, start: int, when: dict, 
         "p": _round_digits(decision.p),
         "u": decision.u,
         "threshold": decision.threshold,
+        "chance": _compute_acceptance_probability(trace, decision),
         "ratio": _build_ratio(decision),
         "appears": when[("draft", node)],
         "decided": when.get(("uniform", node), last),  # one that is not checked goes gray with the last verdict
@@ -169,6 +170,13 @@ def _build_chip(trace: Trace, round_: Round, node: int, start: int, when: dict, 
         "edited": (position, "accept") in edits and node in list_checked(round_),
     }
     return chip | _describe_alternatives(trace, decision, chip["name"])
+
+
+def _compute_acceptance_probability(trace: Trace, decision: Decision) -> float | None:
+    """min(1, p/q) of a draft token, checked or not; None under another rule than the token rule, and where p or q is not recorded."""
+    if trace.settings.get("rule", "token") != "token" or not decision.q:
+        return None
+    return _round_digits(min(1.0, decision.p / decision.q))
 
 
 def _build_ratio(decision: Decision) -> dict[str, str] | None:

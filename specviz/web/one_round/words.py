@@ -201,7 +201,7 @@ class _RoundNarrator:
     def describe_replacement(self, rejected: int) -> str:
         ending, bad = self.round.ending, self.round.proposals[rejected]
         assert ending.u is not None, "the replacement was drawn"
-        draw = f"One draw from the residual, with random number {format_probability(ending.u)}, gives {self.name_token(ending.token)}"
+        draw = f"One draw from the residual, with another random number, gives {self.name_token(ending.token)}"
         return f"{draw}: it replaces {self.name_token(bad.token)}."
 
     def describe_bonus(self) -> str:
