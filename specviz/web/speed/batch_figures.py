@@ -80,7 +80,11 @@ def plot_pass_costs(batches: BatchSpeeds, kind: str = "light") -> go.Figure:
     looks = ((getattr(MEANINGS["target"], kind), "circle"), (INK[kind], "square"))
     for (name, values), (color, symbol) in zip(lines.items(), looks, strict=False):
         slow = sum(most[name] * size <= QUICK_TOKENS for size in sizes)  # place of the first pass that is not quick
-        figure.add_scatter(x=sizes, y=values, mode="lines+markers", name=name, showlegend=False, line={"width": 2.2, "color": color},
+        x, y = list[float](sizes), list[float | None](values)
+        if 0 < slow < len(sizes) and sizes[slow] - sizes[slow - 1] > 1:  # between both the time jumps, where nothing was timed
+            x.insert(slow, (sizes[slow - 1] + sizes[slow]) / 2)
+            y.insert(slow, None)
+        figure.add_scatter(x=x, y=y, mode="lines+markers", name=name, showlegend=False, line={"width": 2.2, "color": color},
                            marker={"size": 8, "symbol": symbol}, hovertemplate=f"{name}: %{{y:.2f}} passes<extra></extra>")  # fmt: skip
         if 0 < slow < len(sizes):
             size, time = sizes[slow - 1], values[slow - 1]
@@ -102,12 +106,13 @@ def plot_pass_costs(batches: BatchSpeeds, kind: str = "light") -> go.Figure:
     return figure
 
 
-def describe_pass_costs(batches: BatchSpeeds) -> str:
-    """What a pass over a few tokens costs, on one text and on the most."""
+def describe_pass_costs(batches: BatchSpeeds, model: RoundModel | None = None) -> str:
+    """What a pass over a few tokens costs, on one text and on the most. model: also in its unit, a whole token without a draft."""
     gamma, one, many = batches.gammas[min(2, len(batches.gammas) - 1)], batches.rows[0], batches.rows[-1]
     few, most = (f"{batches.estimate_cost(rows, gamma).value - 1.0:.0%}" for rows in (one, many))
+    top = f" ({model.passes[gamma] - 1.0:.0%} longer than a whole token without a draft, the unit at the top)" if model else ""
     return (
-        f"With {_count_texts(one)}, a pass over {gamma + 1} tokens takes {few} longer than a pass over one. With {_count_texts(many)}, "
+        f"With {_count_texts(one)}, a pass over {gamma + 1} tokens takes {few} longer than a pass over one{top}. With {_count_texts(many)}, "
         f"a pass over {gamma + 1} tokens of each takes {most} longer: one token of each already keeps the processor busy."
     )
 

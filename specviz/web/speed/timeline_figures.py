@@ -18,6 +18,7 @@ CHEAP = 0.75  # of the time that so many passes over one token would take: below
 LETTERS, LEAST = 14, 10  # px: of the words; below the second a number that does not fit into its bar is left out
 ON_BLUE = {"light": "#ffffff", "dark": "#0f1318"}
 PARTS = ("draft step", "target pass", "other")
+FIGURE_SPACE = "\N{FIGURE SPACE}"  # before the 0, which then stands right of the left edge of the bars
 
 
 def compute_end(alpha: float, parts: RoundParts) -> float:
@@ -69,15 +70,17 @@ def plot_timeline(alpha: float, parts: RoundParts, kind: str = "light", has_lege
             x=passes, y=lane, text=f"{TOKENS} tokens<br>in <b>{format_number(passes)}</b> passes", xanchor="left", xshift=6, align="left", showarrow=False, font={"size": 16, "color": INK[kind]}
         )  # fmt: skip
         figure.add_annotation(
-            x=0.0, y=lane + 0.29, text=f"<b>{name}</b>: {said}", xanchor="left", yanchor="bottom", showarrow=False, font={"size": LETTERS + 1, "color": INK[kind]}
+            x=0.0, y=lane + 0.29, xshift=-2, text=f"<b>{name}</b>: {said}", xanchor="left", yanchor="bottom", showarrow=False, font={"size": LETTERS + 1, "color": INK[kind]}
         )  # fmt: skip
     figure.update_layout(
-        barmode="overlay", height=264 if has_legend else 224, margin={"l": 5, "r": 112, "t": 34 if has_legend else 4, "b": 46}, dragmode=False, showlegend=has_legend,
+        barmode="overlay", height=264 if has_legend else 224, margin={"l": 0, "r": 112, "t": 34 if has_legend else 4, "b": 56}, dragmode=False, showlegend=has_legend,
         legend=LEGEND | {"font": {"size": LETTERS}}, uniformtext={"minsize": LEAST, "mode": "hide"},
     )  # fmt: skip
+    longest = max(TOKENS, end)
+    ticks = list(range(0, ceil(longest) + 1, next((step for step in (2, 5, 10, 20) if longest <= 6 * step), 50)))
     figure.update_xaxes(
-        range=[0.0, 1.01 * max(TOKENS, end)], title="time, in forward passes of the target", gridcolor=GRID, zeroline=False, fixedrange=True, nticks=8,
-        tickfont={"size": LETTERS}, title_font={"size": LETTERS},
+        range=[0.0, 1.01 * longest], title="time, in forward passes of the target", gridcolor=GRID, zeroline=False, fixedrange=True, automargin=False, ticklabeloverflow="allow",
+        tickvals=ticks, ticktext=[FIGURE_SPACE + "0", *map(str, ticks[1:])], tickfont={"size": LETTERS}, title_font={"size": LETTERS},
     )  # fmt: skip
     figure.update_yaxes(range=[-0.34, 1.66], visible=False, fixedrange=True)
     return figure

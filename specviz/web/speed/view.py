@@ -445,11 +445,9 @@ def show_batches(choice: PlanChoice, kind: str) -> None:
             st.caption(TEXTS["batch"])
     with right, open_screen("speed", "passes"):
         st.markdown(HEADINGS["passes"])
-        costs = batch_figures.describe_pass_costs(batches)
+        costs = batch_figures.describe_pass_costs(batches, model)
         show_figure(draw_cached(batch_figures.plot_pass_costs, batches, kind), "speed", "passes", costs, sentence=False)
         st.markdown(costs)
-        there = batches.interpolate_pass_cost(batches.rows[0], model.gamma)
-        st.caption(TEXTS["units"].format(cost=there, top=model.passes[model.gamma]))
     with st.expander(TEXTS["batch_fold"]):
         st.caption(f"{origin} {TEXTS['batch_table']}")
         show_table_list(draw_cached(batch_figures.build_rows, batches, key))

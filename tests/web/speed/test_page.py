@@ -186,12 +186,24 @@ def test_a_pass_over_one_token_is_1_in_the_picture_of_passes_and_longer_ones_are
     figure = batch_figures.plot_pass_costs(batches)
     lines = {trace.name: trace.y for trace in figure.data}
     (note,) = (one for one in figure.layout.annotations if one.text == "last quick pass timed")
-    assert (note.x, note.y) == (7, lines["one text"][-2]), "the note stands at a pass that was timed"
+    assert (note.x, note.y) == (7, lines["one text"][-3]), "the note stands at a pass that was timed"
     assert {line[0] for line in lines.values()} == {1.0}
     few, many = (model.compute_parts(model.gamma, model.c, texts).target_pass for texts in (1, 64))
     assert lines["64 texts"][at] / lines["one text"][at] == pytest.approx(many / few)
-    said = batch_figures.describe_pass_costs(batches)
+    said = batch_figures.describe_pass_costs(batches, model)
     assert all(f"takes {lines[name][at] - 1.0:.0%} longer" in said for name in ("one text", "64 texts"))
+    assert f"({few - 1.0:.0%} longer than a whole token without a draft, the unit at the top)" in said, (
+        "the bars have another unit"
+    )
+
+
+def test_no_line_is_drawn_where_the_time_jumps_between_two_passes_that_were_timed():
+    """Over 8 tokens a pass is not quick any more, and of one text none of 8 was timed."""
+    (one,) = (trace for trace in batch_figures.plot_pass_costs(load_batches()).data if trace.name == "one text")
+    gap = one.y.index(None)
+    assert (one.x[gap - 1], one.x[gap], one.x[gap + 1]) == (7, 8, 9) and one.y.count(None) == 1 and not one.connectgaps
+    (many,) = (trace for trace in batch_figures.plot_pass_costs(load_batches()).data if trace.name == "64 texts")
+    assert None not in many.y, "no pass of so many texts is quick"
 
 
 def test_the_dip_stands_where_drafting_leaves_the_quick_passes():
