@@ -122,8 +122,8 @@ def build_drafting_methods() -> PageContent:
     )
     comparisons = {
         choice: {
-            "picture": build_picture(one, None, "on two CPU cores"),
-            "overview": build_overview(one),
+            "picture": build_picture(one, "on two CPU cores"),
+            "overview": build_overview("on two CPU cores", one),
             "rows": {row.key: _build_method(row) for row in one.rows},
         }
         for choice, one in known.items()

@@ -14,7 +14,7 @@ from tests.browser.test_app import NASTY, PATIENT, assert_harmless, query
 def open_methods(page: Page, server: str, link: str = "") -> Page:
     """Open the page and wait until all of it stands."""
     page.goto(f"{server}/drafting_methods{link}")
-    expect(page.locator(".picture .times li").first).to_be_visible(timeout=PATIENT)
+    expect(page.locator(".picture .speed .number")).to_be_visible(timeout=PATIENT)
     expect(page.locator(".methods li:visible .method").first).to_be_visible(timeout=PATIENT)
     if "row=" in link:
         expect(page.locator(".walked .leaf").first).to_be_visible(timeout=PATIENT)
@@ -53,18 +53,18 @@ def test_a_round_is_walked_with_buttons_keys_and_chips_no_server_is_asked_and_no
 
 
 @pytest.mark.parametrize(("width", "height"), ((1366, 768), (390, 844)))
-def test_a_method_is_chosen_in_the_first_screen_and_its_round_and_times_stand_there(page, server, width, height):
+def test_a_method_is_chosen_in_the_first_screen_and_its_round_and_speed_stand_there(page, server, width, height):
     page.set_viewport_size({"width": width, "height": height})
     open_methods(page, server)
     picture = page.locator(".picture")
-    for part in (".tree", ".under", ".times", ".main > button"):
+    for part in (".tree", ".under", ".speed", ".main > button"):
         expect(picture.locator(part)).to_be_in_viewport(ratio=0.99)
-    expect(picture.locator(".times li").first).to_contain_text("without a draft")
+    expect(picture.locator(".speed .number")).to_have_text(re.compile(r"^1\.\d\d× as fast as without a draft$"))
     expect(page.locator(".walked")).to_have_count(0)
     expect(page.locator(".methods .method[aria-pressed=true]")).to_have_count(0)
     expect(page.get_by_label("Text to continue", exact=True)).to_be_hidden()
     expect(page.get_by_role("button", name="Run all methods")).to_be_hidden()
-    before, long = picture.locator(".leaf").count(), picture.locator(".length").nth(1).bounding_box()["width"]
+    before = picture.locator(".leaf").count()
     if width < 720:
         picture.get_by_label("Drafting method", exact=True).select_option("tree-wide")
     else:
@@ -73,14 +73,14 @@ def test_a_method_is_chosen_in_the_first_screen_and_its_round_and_times_stand_th
     at_rest(page)
     assert (before, picture.locator(".leaf").count()) == (5, 16), "all draft tokens, and one of the target"
     expect(picture.locator(".leaf[data-is=accepted]").first).to_be_visible()
-    assert picture.locator(".length").nth(1).bounding_box()["width"] > 1.5 * long, "a tree takes longer here"
+    expect(picture.locator(".speed .number")).to_have_text(re.compile(r"^0\.\d\d× as fast as without a draft: slower$"))
     page.wait_for_url(re.compile("row=tree-wide(&|$)"))
     if width < 720:
         picture.get_by_role("button", name="the next method").click()
         expect(picture.get_by_label("Drafting method", exact=True)).to_have_value("several")
     else:
         picture.get_by_role("button", name="Typical acceptance, lossy").click()
-        expect(picture.locator(".times")).to_contain_text("but lossy")
+        expect(picture.locator(".speed")).to_contain_text("but not exact")
 
 
 def test_the_step_button_leads_to_a_real_round_of_the_method(page, server):
@@ -117,7 +117,7 @@ def test_a_click_on_a_method_chooses_it_and_all_of_them_are_one_button_away(page
     lookahead = page.get_by_role("button", name="Lookahead. ")
     expect(lookahead).to_have_accessible_name(
         re.compile(
-            r"tokens per target pass\. .* times as fast as target only, slower\. at most [\d.]+ computed for another machine\.$"
+            r"tokens per target pass\. a round takes the time of [\d.]+ passes\. [\d.]+ \([\d.]+ to [\d.]+\) times as fast as target only, slower\.$"
         )
     )
     lookahead.focus()
@@ -133,6 +133,48 @@ def test_a_click_on_a_method_chooses_it_and_all_of_them_are_one_button_away(page
             assert line.evaluate("node => node.scrollWidth <= node.clientWidth + 1")
             box = line.bounding_box()
             assert room["x"] - 1 <= box["x"] and box["x"] + box["width"] <= room["x"] + room["width"] + 1
+
+
+@pytest.mark.parametrize("width", (1366, 390))
+def test_a_switch_shows_one_machine_at_a_time_sorted_by_what_is_shown_and_the_link_and_the_fold_follow(page, server, width):
+    page.set_viewport_size({"width": width, "height": 844})
+    open_methods(page, server)
+    chart, lines = page.locator(".methods"), page.locator(".methods li:visible .method")
+    here, there = (
+        chart.get_by_role("button", name=name) for name in ("two CPU cores, measured", "H200 with a target of 8B, computed")
+    )
+
+    def read_speeds() -> list[float]:
+        """The speeds of the exact methods as they stand, each once a row, in one line."""
+        said = [line.locator(".value").inner_text() for line in lines.all()]
+        assert all(line.locator(".bar").count() == 1 for line in lines.all())
+        assert {round(line.bounding_box()["height"]) for line in lines.all()} == {44}
+        return [float(text.strip("≤× ")) for text in said[:-1]]
+
+    expect(here).to_have_attribute("aria-pressed", "true")
+    expect(chart.locator(".answer")).to_contain_text("faster than no draft on two CPU cores")
+    measured = read_speeds()
+    assert measured == sorted(measured, reverse=True) and "at most" not in chart.inner_text() and "≤" not in chart.inner_text()
+    there.click()
+    expect(there).to_have_attribute("aria-pressed", "true")
+    expect(chart.locator(".answer")).to_contain_text("on an H200 with a target of 8B, computed")
+    page.wait_for_url(re.compile("costs=h200-8b(&|$)"))
+    at_rest(page)
+    computed = read_speeds()
+    assert computed == sorted(computed, reverse=True) != measured and len(computed) == len(measured)
+    expect(lines.filter(has_text="Tree of 15 draws").locator(".value")).to_contain_text("≤")
+    expect(page.locator(".picture .speed .note")).to_contain_text("computed for an H200 with a target of 8B")
+    page.get_by_text("Another machine, and how this was measured").click()
+    machines = page.get_by_role("radiogroup", name="Machine")
+    expect(machines.get_by_role("radio", name="H200, target of 8B")).to_be_checked()
+    machines.get_by_role("radio", name="H200, target of 1.7B").click()
+    third = chart.get_by_role("button", name="H200 with a target of 1.7B, computed")
+    expect(third).to_have_attribute("aria-pressed", "true", timeout=PATIENT)
+    here.click()
+    page.wait_for_url(lambda url: "costs=" not in url)
+    expect(machines.get_by_role("radio", name="two CPU cores, timed")).to_be_checked(timeout=PATIENT)
+    expect(third).to_have_count(0)
+    assert read_speeds() == measured and page.mistakes == []
 
 
 @pytest.mark.slow  # work of a page is stopped in test_mistakes.py, which is fast

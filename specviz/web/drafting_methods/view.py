@@ -45,6 +45,7 @@ def show_page() -> None:
         show_page_head("drafting_methods", TEXTS["lede"])
         top = st.container(key="drafting_methods-top")
     middle = st.container()
+    follow_switch(state)
     with st.container(key="drafting_methods-all"), open_screen("drafting_methods", "methods"):
         st.markdown(f"## {TEXTS['all']}")
         choice = st.container(key="drafting_methods-choice", horizontal=True, gap="small")
@@ -67,10 +68,10 @@ def show_page() -> None:
         return
     one = state.apply_costs(measured)
     with top:
-        payload = draw_cached(build_picture, one, compute_elsewhere(one), name_machine(state, one))
+        payload = draw_cached(build_picture, one, name_machine(state))
         _picture.draw(PICTURE, {"payload": payload, "chosen": state.question.row, "within": True}, row=None, round=None)
     with chart:
-        show_overview(state, one)
+        show_overview(state, measured)
     with origin:
         show_origin(state, one, measured)
     if row := one.row(state.question.row):
@@ -88,19 +89,21 @@ def read_chosen_method() -> tuple[str | None, bool]:
     return None, False
 
 
-def show_overview(state: MethodsState, comparison: MethodComparison) -> None:
-    """The answer, and the methods as one chart."""
-    where, elsewhere = name_machine(state, comparison), compute_elsewhere(comparison)
-    answers = [words.answer_which_pay(comparison, where)]
-    if elsewhere is not None and answers[0][0]:
-        answers.append(words.answer_which_pay(elsewhere, "", is_elsewhere=True))
-    with st.container(key="drafting_methods-ranks"):
-        if answers[0][0]:
-            st.markdown(escape_markdown(" ".join(f"**{number}** {answer}" for number, answer in answers if number)))
-    data = {"payload": draw_cached(build_overview, comparison, elsewhere, where), "chosen": state.question.row, "within": True}
-    _overview.draw(OVERVIEW, data, row=None)
-    if said := words.explain_elsewhere(comparison, elsewhere):
-        st.caption(escape_markdown(said))
+def follow_switch(state: MethodsState) -> None:
+    """Take over the machine that was just chosen above the chart, so that the fold's field shows it, too."""
+    costs = read_reported(OVERVIEW, "costs")
+    if costs in cost_choice.list_cost_titles() and costs != state.question.costs:
+        state.choose(replace(state.question, costs=costs))
+        state.turn += 1
+
+
+def show_overview(state: MethodsState, measured: MethodComparison) -> None:
+    """The methods as one chart: on the machine that measured them, on a server's GPU, and on the chosen one."""
+    chosen = state.question.costs
+    names = list(dict.fromkeys((cost_choice.MEASURED, cost_choice.SERVER, chosen)))
+    payload = draw_cached(build_overview, name_machine(state), *(cost_choice.apply_costs(measured, name) for name in names))
+    data = {"payload": payload, "names": names, "costs": chosen, "chosen": state.question.row, "within": True}
+    _overview.draw(OVERVIEW, data, row=None, costs=None)
 
 
 def show_origin(state: MethodsState, comparison: MethodComparison, measured: MethodComparison) -> None:
@@ -109,6 +112,7 @@ def show_origin(state: MethodsState, comparison: MethodComparison, measured: Met
         more = words.explain_large_trees(comparison, measured)
     else:
         more = f"{words.describe_few_runs(comparison)} {headline.relate_to_headline(comparison.settings)}".strip()
+        more += f" {words.explain_elsewhere(comparison, compute_elsewhere(comparison))}".rstrip()
     st.caption(escape_markdown(f"{TEXTS['ranks']} {more}"))
     show_notes(
         [
@@ -129,10 +133,8 @@ def compute_elsewhere(comparison: MethodComparison) -> ComputedComparison | None
     return found if isinstance(found, ComputedComparison) else None
 
 
-def name_machine(state: MethodsState, comparison: MethodComparison) -> str:
-    """Where the speeds are those of."""
-    if isinstance(comparison, ComputedComparison):
-        return f"on {comparison.cost_model.title}"
+def name_machine(state: MethodsState) -> str:
+    """Where speeds are measured."""
     return "on this machine" if state.has_own_result or state.partial_result else "on two CPU cores"
 
 

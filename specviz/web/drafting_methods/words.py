@@ -15,6 +15,7 @@ from specviz.speed.records.methods import ComputedComparison, FirstToken, Method
 TEXTS = load_toml("texts/drafting_methods")
 SENTENCES = TEXTS["sentences"]
 FEW = 3  # methods that a sentence names
+NAMED = 2  # methods that the answer above the chart names
 WIDE = ("eagle-wide", "tree-wide", "medusa-wide")  # methods whose passes read a large tree
 FASTER, SLOWER, UNSURE = "faster", "slower", "undecided"
 
@@ -82,6 +83,14 @@ def name_machine(model: CostModel) -> str:
     return model.title.replace(", target of", " with a target of")
 
 
+def locate(comparison: MethodComparison, where: str) -> str:
+    """The machine of a comparison: on an H200 with a target of 8B. where: that of measured speeds."""
+    if not isinstance(comparison, ComputedComparison):
+        return where
+    name = name_machine(comparison.cost_model)
+    return f"on {'an ' if name.startswith('H') else ''}{name}"
+
+
 def find_fastest(comparison: MethodComparison) -> MethodRow | None:
     """The exact method with the highest speed, target-only sampling aside."""
     timed = [row for row in comparison.rows if row.exact and row.key != "target" and compute_speed(row, comparison) is not None]
@@ -133,11 +142,10 @@ def list_timed(comparison: MethodComparison) -> list[MethodRow]:
     return sorted(timed, key=lambda row: _get_speed(row, comparison).value, reverse=True)
 
 
-def answer_which_pay(comparison: MethodComparison, machine: str, is_elsewhere: bool = False) -> tuple[str, str]:
-    """How many exact methods are faster than no draft, and which; both empty before any was timed.
+def answer_which_pay(comparison: MethodComparison, where: str) -> tuple[str, str]:
+    """How many exact methods are faster than no draft, and of measured ones which; both empty before any was timed.
 
-    machine: where, as in "on two CPU cores"; is_elsewhere: this follows the same sentence about another machine. Of computed speeds those
-    that are only bounds do not count.
+    where: The machine, as in "on two CPU cores". Of computed speeds those that are only bounds do not count.
     """
     timed = [row for row in list_timed(comparison) if not is_bound(row, comparison)]
     is_model = isinstance(comparison, ComputedComparison)
@@ -148,13 +156,12 @@ def answer_which_pay(comparison: MethodComparison, machine: str, is_elsewhere: b
         for row in timed
         if (_get_speed(row, comparison).value > 1.0 if is_model else compare_with_target(row, comparison) == FASTER)
     ]
-    named = ", ".join(f"{row.entry.name} {_get_speed(row, comparison).value:.2f}×" for row in faster[:FEW])
-    more = "" if not faster else f": {named}." if len(faster) <= FEW else f". The fastest: {named}."
-    if is_elsewhere and isinstance(comparison, ComputedComparison):
-        return f"{len(faster)} of {len(timed)}", TEXTS["answer_elsewhere"].format(machine=name_machine(comparison.cost_model))
-    how, kind = (", computed", "exact chains") if is_model else ("", "exact drafting methods")
-    verb = "is" if len(faster) == 1 else "are"
-    return f"{len(faster)} of {len(timed)}", f"{kind} {verb} faster than no draft {machine}{how}{more or '.'}"
+    count, verb = f"{len(faster)} of {len(timed)}", "is" if len(faster) == 1 else "are"
+    if is_model:
+        return count, SENTENCES["answer_computed"].format(verb=verb, where=where)
+    named = ", ".join(f"{row.entry.name} {_get_speed(row, comparison).value:.2f}×" for row in faster[:NAMED])
+    more = "." if not faster else f": {named}." if len(faster) <= NAMED else f". Fastest: {named}."
+    return count, SENTENCES["answer"].format(verb=verb, where=where) + more
 
 
 def _describe_exactness(comparison: MethodComparison) -> str:

@@ -13,12 +13,12 @@ from specviz.errors import CancelledError, SettingsError
 from specviz.jobs.queue import FairQueue, Ticket
 from specviz.models.pairs.catalog import PAIRS
 from specviz.settings import DEFAULT_TREE_SHAPE, Settings, read_tree_shape
-from specviz.speed.measurement.timed_decoding import PROMPTS
 from specviz.speed.records import headline
 from specviz.speed.records.cost_model import load_cost_models
 from specviz.speed.records.estimate import Estimate
 from specviz.speed.records.methods import DISTRIBUTIONS, DRAFTING_METHODS, MethodComparison, MethodRow
 from specviz.speed.records.pair import load_pair_records
+from specviz.web.common.html import escape_markdown
 from specviz.web.drafting_methods import block_gain, export, view, words, work
 from specviz.web.drafting_methods import first_token_figures as figures
 from specviz.web.drafting_methods import rule_matrix as figures_matrix
@@ -47,7 +47,7 @@ def comparison() -> MethodComparison:
 
 def open_page(query: dict[str, str]) -> dict:
     """What the first paint shows, in a process where torch cannot be imported."""
-    rows = '"rows": [len(one["payload"]["rows"]) for one in (given[0], given[-1])], "chosen": given[0]["chosen"], "trees": [len(one["payload"]["nodes"]) for one in given[1:-1]]'
+    rows = '"rows": [len(one["payload"]["rows"]) for one in (given[0], given[-1])], "chosen": given[0]["chosen"], "trees": [len(one["payload"]["nodes"]) for one in given[1:-1]], "captions": [one.value for one in app.caption]'
     return draw_first_paint("drafting_methods", query, f"{PROMPT}, {rows}")
 
 
@@ -75,7 +75,7 @@ def test_faster_and_slower_are_said_just_where_the_two_intervals_do_not_meet():
     )
     assert words.answer_which_pay(one, "here") == (
         "1 of 3",
-        "exact drafting methods is faster than no draft here: Draft model 1.43×.",
+        "exact methods is faster than no draft here: Draft model 1.43×.",
     )
     assert words.answer_which_pay(build_comparison(TIMES, runs=1), "here") == ("", "")
     assert {words.compare_with_target(row, build_comparison(TIMES, runs=1)) for row in one.rows} == {""}, (
@@ -86,7 +86,7 @@ def test_faster_and_slower_are_said_just_where_the_two_intervals_do_not_meet():
 def test_where_no_method_is_faster_the_verdict_says_so_and_a_lossy_one_is_never_the_fastest():
     one = build_comparison({key: ends for key, ends in TIMES.items() if key != "draft"})
     said = words.describe_comparison(one)
-    assert words.answer_which_pay(one, "here") == ("0 of 2", "exact drafting methods are faster than no draft here.")
+    assert words.answer_which_pay(one, "here") == ("0 of 2", "exact methods are faster than no draft here.")
     assert "No exact method is measurably faster than target only. The fastest, EAGLE head, is 0.80 (0.63 to 1.05)" in said
     assert "Typical" not in said
 
@@ -96,12 +96,20 @@ def test_a_range_that_ends_beside_1_has_the_digits_that_tell_it_from_1():
     assert words.format_range(Estimate(1.2, 1.0, 1.5, 6)) == "1 to 1.50"
 
 
+def read_lines(comparison: MethodComparison) -> dict[str, dict]:
+    """The lines of the chart by their keys, in their order, with the numbers of this comparison's machine."""
+    payload = build_overview("here", comparison)
+    rows, (view_of_it,) = {row["key"]: row for row in payload["rows"]}, payload["views"]
+    assert list(rows) == list(DRAFTING_METHODS) and {one["key"] for one in view_of_it["speeds"]} == set(rows)
+    return {one["key"]: rows[one["key"]] | one for one in view_of_it["speeds"]}
+
+
 @pytest.mark.parametrize("choice", DISTRIBUTIONS)
 def test_the_verdict_agrees_with_the_chart(choice):
     one = load_recorded_comparisons()[choice]
-    said, lines = words.describe_comparison(one), {row["name"]: row for row in build_overview(one)["rows"]}
+    said, lines = words.describe_comparison(one), read_lines(one)
     best = words.find_fastest(one)
-    drawn = lines[best.entry.name]
+    drawn = lines[best.key]
     assert drawn["inSight"] and f"{drawn['speed']['said']} ({drawn['speed']['span']})" in said
     assert ("Faster than target only: " in said) is (drawn["speed"]["told"] == "faster")
     others = [line for line in lines.values() if line["speed"] and not line["tag"] and line["key"] != "target"]
@@ -109,25 +117,20 @@ def test_the_verdict_agrees_with_the_chart(choice):
 
 
 def test_the_chart_has_a_line_for_each_method_with_the_records_numbers(comparison):
-    payload = build_overview(comparison)
-    assert sorted(line["key"] for line in payload["rows"]) == sorted(DRAFTING_METHODS)
-    scale = {tick["said"]: tick["at"] for tick in payload["ticks"]}
-    assert scale["1"] == payload["unit"] and all(0.0 < at < 1.0 for at in scale.values())
-    most = max(row.per_pass for row in comparison.rows)
-    for line in payload["rows"]:
-        row = comparison.row(line["key"])
-        assert line["pass"] == {"at": row.per_pass / most, "said": f"{row.per_pass:.2f}"}
+    payload, lines = build_overview("here", comparison), read_lines(comparison)
+    low, high = payload["axis"]
+    assert payload["unit"] == pytest.approx((1.0 - low) / (high - low)) and low < 1.0 < high
+    for key, line in lines.items():
+        row = comparison.row(key)
+        assert line["pass"] == f"{row.per_pass:.2f}"
         found = words.compute_speed(row, comparison)
         assert float(line["cost"]) == pytest.approx(row.per_pass / found.value, abs=0.005), "speed is tokens over time"
-        assert [line["speed"][name] / payload["unit"] for name in ("low", "at", "high")] == pytest.approx(
-            [found.low, found.value, found.high]
-        )
-        assert line["tag"] == ("" if row.exact else "lossy")
-    assert 6 <= sum(line["inSight"] for line in payload["rows"]) <= 12
-    lead = [line["key"] for line in payload["rows"] if line["lead"]]
-    assert lead == ["block", "draft", "target", "tree-wide", "adversarial"], (
-        "on a phone the fastest, and what they are compared with"
-    )
+        places = [line["speed"][name] for name in ("low", "at", "high")]
+        assert [low + place * (high - low) for place in places] == pytest.approx([found.low, found.value, found.high])
+        assert all(0.0 < place < 1.0 for place in places) and line["tag"] == ("" if row.exact else "lossy")
+    assert [key for key, line in lines.items() if line["inSight"]] == [
+        "block", "draft", "target", "ngram", "tree-wide", "eagle-wide", "adversarial", "typical",
+    ], "the fastest, and what they are compared with"  # fmt: skip
 
 
 @pytest.mark.parametrize("choice", DISTRIBUTIONS)
@@ -138,76 +141,80 @@ def test_every_method_whose_recorded_round_branches_is_declared_to(choice):
         assert row.entry.branches or all(len(parents) == len({*parents}) for parents in rounds), row.key
 
 
-def test_a_measured_comparison_has_a_servers_computed_speeds_as_second_marks(comparison):
-    there = view.compute_elsewhere(comparison)
-    payload = build_overview(comparison, there, "on two CPU cores")
-    for line in payload["rows"]:
-        found = words.compute_speed(there.row(line["key"]), there)
-        if line["key"] in ("target", "early-exit"):
-            assert line["other"] is None
-        else:
-            most = DRAFTING_METHODS[line["key"]].branches
-            assert line["other"] == {
-                "at": pytest.approx(found.value * payload["unit"]),
-                "said": f"{found.value:.2f}",
-                "bound": most,
-            }
-    assert payload["heads"] == ["● two CPU cores, measured", "◇ H200, target of 8B, computed"]
-    assert build_overview(comparison)["heads"] == []
-    assert all(line["other"] is None for line in build_overview(comparison)["rows"])
-    count, answer = words.answer_which_pay(there, "", is_elsewhere=True)
-    assert count == words.answer_which_pay(there, "")[0]
-    assert answer == "exact chains would be faster on an H200 with a target of 8B, computed; of trees only a bound is known."
-    said, chains = words.explain_elsewhere(comparison, there), [row for row in words.list_timed(there) if not row.entry.branches]
-    faster = [row for row in chains if words.compute_speed(row, there).value > 1.0]
-    assert 0 < len(faster) < len(chains) and count == f"{len(faster)} of {len(chains)}", "a bound is not counted as faster"
+@pytest.mark.parametrize("choice", DISTRIBUTIONS)
+def test_the_chart_shows_one_machine_at_a_time_on_one_axis_and_calls_bounds_bounds_only_where_they_are_computed(choice):
+    one = load_recorded_comparisons()[choice]
+    there = view.compute_elsewhere(one)
+    payload = build_overview("on two CPU cores", one, there)
+    low, high = payload["axis"]
+    here, server = payload["views"]
+    assert [here["label"], server["label"]] == ["two CPU cores, measured", "H200 with a target of 8B, computed"]
+    for drawn, shown in ((here, one), (server, there)):
+        assert tuple(drawn["answer"]) == words.answer_which_pay(shown, words.locate(shown, "on two CPU cores"))
+        assert len(" ".join(drawn["answer"]).split()) <= 25
+        for line in drawn["speeds"]:
+            found = words.compute_speed(shown.row(line["key"]), shown)
+            assert (line["speed"] is None) == (found is None)
+            if found is not None:
+                assert low + line["speed"]["at"] * (high - low) == pytest.approx(found.value)
+                is_bound = shown is there and DRAFTING_METHODS[line["key"]].branches
+                assert (line["speed"]["bound"], line["speed"]["told"] == "at most") == (is_bound, is_bound)
     assert (
-        "◁ Upper bound: the extra work of a tree is not counted" in payload["marks"]
-        and said.startswith("Trees can gain on an H200 with a target of 8B: there a pass over")
+        "at most" not in f"{here['note']}{here['answer']}"
+        and "not counted" in server["note"]
+        and "at most" in server["answer"][1]
+    )
+    chains = [row for row in words.list_timed(there) if not row.entry.branches]
+    faster = [row for row in chains if words.compute_speed(row, there).value > 1.0]
+    assert 0 < len(faster) < len(chains), "a bound is not counted as faster"
+    assert server["answer"][0] == f"{len(faster)} of {len(chains)}"
+    assert view.compute_elsewhere(there) is None
+
+
+def test_why_large_trees_gain_on_a_server_is_said_where_they_lose_here_and_gain_there(comparison):
+    there = view.compute_elsewhere(comparison)
+    said = words.explain_elsewhere(comparison, there)
+    assert (
+        said.startswith("Trees can gain on an H200 with a target of 8B: there a pass over")
         and all(words.compute_speed(there.row(key), there).value > 1.0 for key in words.WIDE)
         and all(words.is_bound(there.row(key), there) for key in words.WIDE)
     )
-    lines = {line["key"]: line["speed"] for line in build_overview(there)["rows"]}
-    assert (lines["tree-wide"]["told"], lines["draft"]["told"]) == ("at most", "")
-    assert view.compute_elsewhere(there) is None and words.explain_elsewhere(comparison, None) == ""
+    assert words.explain_elsewhere(comparison, None) == ""
     slow = replace(there, rows=tuple(replace(row, ms=there.row("target").ms) for row in there.rows))
     assert words.explain_elsewhere(comparison, slow) == "", "nothing gains there"
 
 
 @pytest.mark.parametrize("choice", DISTRIBUTIONS)
-def test_the_picture_has_the_time_of_a_rounds_tokens_in_each_way_on_one_scale(choice):
+def test_a_method_has_one_speed_with_its_tokens_and_time_and_a_lossy_one_is_never_only_faster(choice):
     one = load_recorded_comparisons()[choice]
-    there = view.compute_elsewhere(one)
-    picture = build_picture(one, there, "here")
-    assert [line["key"] for line in picture["rows"]] == list(DRAFTING_METHODS), "methods keep their places on every machine"
-    scales, longest = set(), 0.0
-    for line in picture["rows"]:
-        row = one.row(line["key"])
-        speeds = [None, words.compute_speed(row, one), words.compute_speed(there.row(row.key), there)]
-        if row.reason:
-            assert (line["bars"], line["about"]) == ([], row.reason)
-            continue
-        kinds = ["target", "measured", "computed"][: 1 if row.key == "target" else 2 if row.key == "early-exit" else 3]
-        assert [bar["kind"] for bar in line["bars"]] == kinds
-        for bar, speed in zip(line["bars"], speeds, strict=False):
-            passes = row.per_pass / (speed.value if speed else 1.0)
-            assert float(bar["said"]) == pytest.approx(passes, abs=0.005) and bar["speed"] == (
-                f"{speed.value:.2f}×" if speed else ""
-            )
-            scales.add(round(bar["at"] / passes, 9))
-            longest = max(longest, bar["at"])
-        assert "lossy" in "".join(bar["told"] for bar in line["bars"]) or row.exact, "a lossy method is never only faster"
-        for bar, speed in zip(line["bars"][1:], speeds[1:], strict=False):
-            if row.exact and bar["kind"] == "measured":
-                assert words.format_range(speed) in bar["told"], "its range stands beside it"
-            assert ("at most" in bar["told"]) is (bar["kind"] == "computed" and row.entry.branches)
-    assert len(scales) == 1 and longest == pytest.approx(1.0)
-    notes = {line["key"]: line["note"] for line in picture["rows"] if line["note"]}
-    assert list(notes) == (["draft"] if headline.find_headline(one.settings) else [])
-    assert (
-        all(f"{headline.find_headline(one.settings)[0]:.2f}×: three prompts" in note for note in notes.values())
-        and len(PROMPTS) == 3
-    )
+    for shown, how in (
+        (one, "measured on two CPU cores"),
+        (view.compute_elsewhere(one), "computed for an H200 with a target of 8B"),
+    ):
+        picture = build_picture(shown, "on two CPU cores")
+        assert [line["key"] for line in picture["rows"]] == list(DRAFTING_METHODS), "methods keep their places on every machine"
+        for line in picture["rows"]:
+            row, said = shown.row(line["key"]), line["speed"]
+            found = words.compute_speed(row, shown)
+            if row.reason:
+                assert (set(said.values()), line["about"]) == ({""}, row.reason)
+                continue
+            if row.key == "target":
+                assert said["number"] == "1×"
+                continue
+            if found is None:
+                assert (row.key, said["number"]) == ("early-exit", "") and "not computed" in said["note"]
+                continue
+            tokens, passes = (float(number) for number in re.findall(r"\d+(?:\.\d+)?", said["note"])[:2])
+            assert (said["number"], tokens) == (f"{found.value:.2f}×", pytest.approx(row.per_pass, abs=0.005))
+            assert tokens / passes == pytest.approx(found.value, abs=0.02) and said["note"].endswith(f"{how}.")
+            assert ("not exact" in said["means"]) is not row.exact
+            if row.exact:
+                told = words.compare_with_target(row, shown)
+                is_bound = shown is not one and row.entry.branches
+                assert ("at most" in said["means"], "at least" in said["note"]) == (is_bound, is_bound)
+                assert ("too close to call" in said["means"]) is (told == words.UNSURE)
+                assert is_bound or ("slower" in said["means"]) is (found.high < 1.0)
 
 
 def test_a_rounds_drawing_has_as_many_draft_tokens_as_a_round_of_its_method(comparison):
@@ -221,7 +228,7 @@ def test_a_rounds_drawing_has_as_many_draft_tokens_as_a_round_of_its_method(comp
 @pytest.mark.parametrize("costs", ("", "h200-8b"))
 def test_rows_stand_by_speed_the_lossy_rule_apart_and_the_same_ones_on_every_machine(comparison, costs):
     one = comparison.with_cost_model(load_cost_models()[costs]) if costs else comparison
-    lines = build_overview(one)["rows"]
+    lines = list(read_lines(one).values())
     exact = [line for line in lines if not line["group"]]
     speeds = [words.compute_speed(one.row(line["key"]), one) for line in exact]
     known = [speed.value for speed in speeds if speed is not None]
@@ -230,11 +237,13 @@ def test_rows_stand_by_speed_the_lossy_rule_apart_and_the_same_ones_on_every_mac
     )
     assert [line["key"] for line in lines if line["group"]] == ["typical"] == [lines[-1]["key"]]
     shown = {line["key"] for line in lines if line["inSight"]}
-    assert shown == {line["key"] for line in build_overview(comparison)["rows"] if line["inSight"]}
+    assert shown - {"several-kseq"} == {key for key, line in read_lines(comparison).items() if line["inSight"]}, (
+        "the fastest, too"
+    )
 
 
 def test_a_method_that_could_not_run_stands_in_the_chart_without_numbers():
-    (line,) = (line for line in build_overview(load_recorded_comparisons()["0"])["rows"] if line["key"] == "tree")
+    line = read_lines(load_recorded_comparisons()["0"])["tree"]
     assert (line["tag"], line["pass"], line["speed"]) == ("left out", None, None)
 
 
@@ -267,6 +276,8 @@ def test_the_recorded_comparison_opens_without_torch_and_says_where_it_was_measu
     )
     assert "Run all methods" in seen["buttons"] and "Stop" not in seen["buttons"] and seen["chosen"] == "", "nothing is chosen"
     assert any(one.startswith("Recorded, measured ") and "cores" in one and "runs" in one for one in seen["text"])
+    related = escape_markdown(headline.relate_to_headline(load_recorded_comparisons()["1"].settings))
+    assert related and any(related in one for one in seen["captions"]), "How fast? names another speed of the draft model"
 
 
 @pytest.mark.parametrize(("row", "nodes", "pictures"), (("tree-wide", 15, 0), ("typical", 4, 1)))
@@ -431,7 +442,7 @@ def test_rows_appear_as_they_are_sampled_and_times_after_each_run(ready_page, mo
     assert (first.runs, last.runs) == (1, 2) and last == state.shown_result and ticket.expected > 0.0
     lines = words.build_detail_rows(sampled[0])
     assert lines[0]["exactness"].endswith("tables, sampled") and lines[1]["exactness"].endswith("tables")
-    assert all(line["pass"] is None and line["speed"] is None for line in build_overview(sampled[0])["rows"])
+    assert all(line["pass"] is None and line["speed"] is None for line in read_lines(sampled[0]).values())
     assert "Speeds follow with the timed runs." in words.describe_comparison(sampled[0])
     assert "nothing is timed yet" in view.describe_measurement(state, sampled[0]) and "1 of 2 runs" in view.describe_measurement(
         state, first
@@ -560,6 +571,6 @@ def test_every_method_has_a_drawing_of_its_own_and_one_line():
     assert all(any(f".{kind}" in rule for rule in rules) for kind in classes), "every kind of shape is painted"
     squares = {key: sum(one["class"] == "draft" for _, one in shapes) for key, shapes in drawn.items()}
     assert (squares["draft"], squares["target"], squares["oracle"]) == (4, 0, 0)
-    lines = {line["key"]: line["line"] for line in build_overview(load_recorded_comparisons()["1"])["rows"]}
+    lines = {key: line["line"] for key, line in read_lines(load_recorded_comparisons()["1"]).items()}
     assert lines["draft"] == "A smaller model drafts a chain of tokens." and "accepts more than" not in lines["tree-wide"]
     assert max(map(len, lines.values())) <= 66, "one line beside its drawing on a laptop"

@@ -1,4 +1,4 @@
-// One drafting method at a time: a recorded round of it, and how long the tokens of a round take without a draft and with it.
+// One drafting method at a time: a recorded round of it, and how fast it is.
 
 import { button, h, s, say, show } from "../../lib/dom.js";
 import { mounted } from "../../lib/mount.js";
@@ -29,18 +29,18 @@ class PictureView {
     this.before = h("p", { class: "before" });
     this.tree = makeTree(this);
     this.legend = makeTokenLegend(["draft", "accepted", "rejected", "residual", "bonus"]);
-    this.unchecked = h("li", { class: "unchecked" }, "dashed: not checked, after a rejection");
-    this.legend.node.append(this.unchecked, h("li", { class: "unchecked" }, "· a space"));
+    this.unchecked = h("li", { class: "unchecked" }, h("span", {}, "not checked"));
+    this.legend.node.append(this.unchecked);
     this.checked = h("p", { class: "checked" });
     this.figure = h("figure", { class: "figure" }, this.before, this.tree.node, h("div", { class: "under" }, this.checked, this.legend.node));
-    this.title = h("h3", {});
-    this.bars = h("ul", { class: "times" });
+    this.number = h("b", {});
+    this.means = h("span", {});
     this.note = h("p", { class: "note" });
-    this.time = h("div", { class: "time" }, this.title, this.bars, this.note);
+    this.speed = h("div", { class: "speed", "aria-live": "polite" }, h("p", { class: "number" }, this.number, " ", this.means), this.note);
     this.node = h("section", { class: "stage picture", "aria-label": "One drafting method" },
       h("nav", { class: "side", "aria-label": "Choose a drafting method" }, h("h3", {}, "Choose a method"), this.list, this.more),
       h("div", { class: "picker" }, before, this.select, after),
-      h("div", { class: "main" }, h("div", { class: "said", "aria-live": "polite" }, this.name, this.about), this.icon, this.walk, this.figure, this.time));
+      h("div", { class: "main" }, h("div", { class: "said", "aria-live": "polite" }, this.name, this.about), this.icon, this.figure, this.speed, this.walk));
   }
 
   update({ data: { payload, chosen }, setTriggerValue }) {
@@ -60,7 +60,7 @@ class PictureView {
   fill() {
     const { rows } = this.payload;
     const groups = [...new Set(rows.map(({ group }) => group))].map((group) => [group, rows.filter((row) => row.group === group)]);
-    this.exact = rows.filter(({ group, bars }) => !group && bars.length > 1).length; // those with a speed, of which the chart says how many are faster
+    this.exact = rows.filter(({ key, group, round }) => !group && key !== "target" && round).length; // those that could run
     this.faces = [];
     this.list.replaceChildren(...groups.flatMap(([group, inside]) => [...(group ? [h("li", { class: "group" }, "Not exact")] : []), ...inside.map((row) => this.makeName(row))]));
     this.select.replaceChildren(...groups.map(([group, inside]) => h("optgroup", { label: group ? "Not exact" : "Exact" }, ...inside.map(({ key, name }) => h("option", { value: key }, name)))));
@@ -119,11 +119,10 @@ class PictureView {
     this.name.replaceChildren(row.name, ...(row.tag ? [" ", h("span", { class: "tag" }, row.tag)] : []));
     say(this.about, row.about);
     this.icon.replaceChildren(this.makeDrawing(row));
-    say(this.title, row.title);
-    this.bars.replaceChildren(...row.bars.map((bar) => makeTime(bar, row.bars[0])));
-    say(this.note, row.note);
-    show(this.note, Boolean(row.note));
-    show(this.time, row.bars.length > 0);
+    say(this.number, row.speed.number);
+    say(this.means, row.speed.means);
+    say(this.note, row.speed.note);
+    show(this.speed, Boolean(row.speed.note));
     show(this.walk, Boolean(row.round));
     show(this.figure, Boolean(row.round));
     if (row.round) this.playRound(row.round);
@@ -135,7 +134,7 @@ class PictureView {
     fillTree(this.tree, round, this);
     this.placeRound();
     const drafts = nodes.length;
-    say(this.checked, drafts ? `${drafts} draft token${drafts === 1 ? "" : "s"}, one pass of the target:` : "No draft: one pass of the target writes one token.");
+    say(this.checked, drafts ? `${drafts} draft token${drafts === 1 ? "" : "s"}, one pass of the target (· is a space):` : "No draft: one pass of the target writes one token.");
     clearTimeout(this.later);
     const still = matchMedia("(prefers-reduced-motion: reduce)").matches || !drafts;
     this.check(still);
@@ -175,21 +174,6 @@ class PictureView {
 /** The last whole words of a text, of at most so many letters. */
 function endOf(text, most) {
   return text.length > most ? text.slice(-most).replace(/^\S*\s/, "") : text;
-}
-
-/** How long the tokens take in one way; a line marks the time without a draft. */
-function makeTime({ kind, label, at, said, speed, told }, alone) {
-  const bar = h("i", { class: `length ${kind}` });
-  bar.style.width = spanTrack(at);
-  const mark = h("i", { class: "one" });
-  mark.style.left = spanTrack(alone.at);
-  const run = h("span", { class: "run" }, bar, ...(kind === "target" ? [] : [mark]), h("span", { class: "value" }, said));
-  return h("li", {}, h("span", { class: "way" }, label), h("span", { class: "speed" }, h("b", {}, speed), " ", h("span", {}, told)), run);
-}
-
-/** A share of a bar's track, which keeps room for the number behind the longest. */
-function spanTrack(share) {
-  return `calc((100% - 48px) * ${share.toFixed(4)})`;
 }
 
 export default mounted(() => new PictureView());
