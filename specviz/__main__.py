@@ -34,7 +34,11 @@ DISK_ERRORS = {
     getattr(errno, name) for name in ("ENOSPC", "EDQUOT", "EFBIG", "EROFS", "EACCES", "EPERM", "EIO", "EMFILE", "ENAMETOOLONG")
 }
 REPEAT_SECONDS = 1.0  # an interrupt so soon after another is the same one
-LIBRARIES = ("numpy", "scipy", "torch", "transformers", "streamlit", "plotly", "matplotlib")
+LIBRARY_EXTRAS = {  # a library whose lack is told -> the extra that installs it; "": the package alone does
+    **dict.fromkeys(("huggingface_hub", "numpy", "safetensors", "scipy", "torch", "transformers"), ""),
+    **dict.fromkeys(("matplotlib", "plotly", "pydantic_settings", "segno", "streamlit"), "[app]"),
+    **dict.fromkeys(("httpx2", "prometheus_client"), "[audit]"),
+}
 USAGE = "usage: specviz COMMAND [options]\n\nExact speculative decoding on real models.\n\ncommands:\n"
 EXAMPLES = """
 examples:
@@ -195,8 +199,8 @@ def _explain_machine_error(error: Exception) -> str:
         return f"{where} could not be written or read ({error.strerror})."
     if is_out_of_memory(error):
         return "There was not enough memory. A smaller pair, fewer samples or a shorter text need less."
-    if isinstance(error, ModuleNotFoundError) and (name := (error.name or "").partition(".")[0]) in LIBRARIES:
-        return f"{name} is not installed. `make run` or `pip install .` in the project's folder installs it."
+    if isinstance(error, ModuleNotFoundError) and (name := (error.name or "").partition(".")[0]) in LIBRARY_EXTRAS:
+        return f'{name} is not installed. `pip install ".{LIBRARY_EXTRAS[name]}"` in the project\'s folder installs it.'
     return ""
 
 

@@ -6,6 +6,7 @@ import argparse
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 
 from specviz.cli.common.command_options import add_choice, add_count
 from specviz.records import HERE
@@ -20,6 +21,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    if find_spec("streamlit") is None:  # before Python takes this process's place
+        raise ModuleNotFoundError("No module named 'streamlit'", name="streamlit")
     place = next(place for place in (HERE / "served", HERE.parent) if (place / "app.py").is_file())  # installed; in a checkout
     command = [sys.executable, "-m", "streamlit", "run", "app.py"]
     command += [f"--server.port={options.port}", f"--server.address={options.host}"]

@@ -12,7 +12,8 @@ import pytest
 
 from specviz import __main__
 from specviz.__main__ import main
-from specviz.cli import pairs
+from specviz.cli import app, pairs
+from tests.test_package import EXTRAS, PROJECT, name_of
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -40,14 +41,24 @@ def run_failing(monkeypatch):
         (OSError(errno.ENOSPC, "No space left on device"), "The output could not be written or read (No space left on device)."),
         (MemoryError(), "There was not enough memory."),
         (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes"), "There was not enough memory."),
-        (ModuleNotFoundError("No module named 'torch'", name="torch"), "torch is not installed."),
+        (ModuleNotFoundError("No module named 'torch'", name="torch"), 'torch is not installed. `pip install "."` in'),
         (ModuleNotFoundError("import of torch halted", name="torch.nn"), "torch is not installed."),
+        (ModuleNotFoundError("No module named 'matplotlib'", name="matplotlib"), 'matplotlib is not installed. `pip install ".[app]"` in'),
+        (ModuleNotFoundError("No module named 'httpx2'", name="httpx2"), 'httpx2 is not installed. `pip install ".[audit]"` in'),
     ],
 )  # fmt: skip
 def test_what_the_machine_lacks_is_one_sentence(run_failing, capsys, error, said):
     assert run_failing(error) == 2
     written = capsys.readouterr()
     assert written.err.startswith(f"specviz pairs: {said}") and "Traceback" not in written.err and not written.out
+
+
+def test_the_app_without_streamlit_is_one_sentence(monkeypatch, capsys):
+    monkeypatch.setattr(app, "find_spec", lambda name: None)
+    assert main(["app"]) == 2
+    assert capsys.readouterr().err == (
+        'specviz app: streamlit is not installed. `pip install ".[app]"` in the project\'s folder installs it.\n'
+    )
 
 
 @pytest.mark.parametrize(
@@ -68,6 +79,7 @@ def test_output_into_a_full_disk_is_a_sentence_and_no_success(monkeypatch, capsy
     assert capsys.readouterr().err == "specviz pairs: The output could not be written or read (No space left on device).\n"
 
 
-def test_libraries_that_are_named_in_a_sentence_are_required():
-    names = (ROOT / "requirements.txt").read_text()
-    assert all(f"\n{name}>=" in names for name in __main__.LIBRARIES)
+def test_a_library_that_is_named_in_a_sentence_comes_with_the_extra_that_it_names():
+    for name, extra in __main__.LIBRARY_EXTRAS.items():
+        declared = EXTRAS[extra.strip("[]")] if extra else PROJECT["dependencies"]
+        assert name.replace("_", "-") in {name_of(one) for one in declared}, name
