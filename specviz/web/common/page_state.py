@@ -35,7 +35,7 @@ class PageState:
         notes: Sentences about what was last asked.
         version: Grows whenever there is something new to draw.
         visitor: Whose jobs these are, for the queue.
-        turn: How many times a link has filled the fields anew.
+        turn: How many times a link, or a choice elsewhere on the page, has filled the fields anew.
         drawn_at: When the latest script run began to draw.
         address: Parameters of the address as last read or written.
         is_address_stale: Whether the address is behind the question.

@@ -84,7 +84,7 @@ def read_chosen_method() -> tuple[str | None, bool]:
     """The method that was just chosen in the picture or the chart, and whether the page goes to its round."""
     for key, event, arrives in ((PICTURE, "row", False), (PICTURE, "round", True), (OVERVIEW, "row", True)):
         row = read_reported(key, event)
-        if row in DRAFTING_METHODS:
+        if isinstance(row, str) and row in DRAFTING_METHODS:
             return row, arrives
     return None, False
 
@@ -92,7 +92,7 @@ def read_chosen_method() -> tuple[str | None, bool]:
 def follow_switch(state: MethodsState) -> None:
     """Take over the machine that was just chosen above the chart, so that the fold's field shows it, too."""
     costs = read_reported(OVERVIEW, "costs")
-    if costs in cost_choice.list_cost_titles() and costs != state.question.costs:
+    if isinstance(costs, str) and costs in cost_choice.list_cost_titles() and costs != state.question.costs:
         state.choose(replace(state.question, costs=costs))
         state.turn += 1
 

@@ -309,6 +309,21 @@ def test_a_link_leads_to_what_it_was_made_from():
     assert MethodsQuestion.from_link({}, BASE)[0].settings.prompt == "Once upon"
 
 
+def test_the_switch_sets_what_the_folds_field_sets_and_a_report_that_is_no_choice_changes_nothing(monkeypatch):
+    state = MethodsState(MethodsQuestion(build_first_settings(BASE)))
+    for report in (None, "nowhere", ["h200-8b"], {"costs": "h200-8b"}, 8, "measured"):
+        monkeypatch.setattr(view, "read_reported", lambda key, event, report=report: report)
+        view.follow_switch(state)
+        assert (state.question.costs, state.turn) == ("measured", 0)
+        assert view.read_chosen_method() == (None, False)
+    monkeypatch.setattr(view, "read_reported", lambda key, event: "h200-8b")
+    view.follow_switch(state)
+    view.follow_switch(state)
+    assert (state.question.costs, state.link()["costs"], state.turn) == ("h200-8b", "h200-8b", 1), (
+        "the field is filled anew, once"
+    )
+
+
 def test_another_pair_is_refused_by_a_link_and_a_row_by_name():
     ask, said = MethodsQuestion.from_link({"pair": "a|b"}, BASE)
     assert ask.settings.pair in PAIRS and len(said) == 1
