@@ -63,6 +63,8 @@ def test_the_next_button_is_filled_once_the_question_is_answered_and_stands_wher
     page.keyboard.press("1")
     page.wait_for_function("(before) => getComputedStyle(stage.querySelector('.further')).backgroundColor !== before", arg=before)
     onward.click()
+    page.mouse.move(0, 0)  # off the button, which stays where it was
+    page.wait_for_function("(before) => getComputedStyle(stage.querySelector('.further')).backgroundColor === before", arg=before)
     assert onward.evaluate(find_ground) == before and onward.bounding_box()["x"] == place, "the way back stands behind it"
 
 
@@ -211,7 +213,7 @@ def test_a_number_stands_at_the_end_of_its_bar(open_questions):
         page = open_questions(str(n))
         gaps = find_visible(page, ".before .lane").evaluate_all(
             "lanes => lanes.map(lane => lane.querySelector('b').getBoundingClientRect().left - Math.max(lane.querySelector('.run').getBoundingClientRect().left, "
-            "...[...lane.querySelectorAll('.fill, .unknown')].map(part => part.getBoundingClientRect().right)))"
+            "...[...lane.querySelectorAll('.fill, .unknown, .range')].map(part => part.getBoundingClientRect().right)))"
         )
         assert gaps and all(4 <= gap <= 16 for gap in gaps), (n, gaps)
 

@@ -6,7 +6,7 @@ import { glyphLine } from "../lib/glyphs.js";
 const NUMBER = 16; // px beside the rows: the number of the pass
 const BESIDE = 118; // px for the words of a picture, where they stand beside it on a phone
 const APART = 20; // px between the pictures of both models
-const LARGEST = { wide: 64, high: 44 }; // px of a cell
+const LARGEST = { wide: 72, high: 72 }; // px of a cell
 const NAMED = 5; // draft tokens; the names of more have no room
 
 export function makeMask() {

@@ -39,7 +39,7 @@ export class Card {
   /** On a phone the explanation is below the answers. */
   showExplanation(option) {
     const calm = window.matchMedia("(prefers-reduced-motion: reduce)").matches;
-    this.explained[option].scrollIntoView({ block: "nearest", behavior: calm ? "auto" : "smooth" });
+    this.explained[option].querySelector(".told").scrollIntoView({ block: "nearest", behavior: calm ? "auto" : "smooth" });
   }
 
   /** What is to be heard after an answer. */

@@ -7,8 +7,8 @@ const ROOM = 0.2; // of the width, for a number
 /** A figure of one picture; nothing in it moves. */
 export function makePicture({ title, groups, legend, mark, line, interval, most }) {
   const at = (value) => `${((100 * value) / most).toFixed(2)}%`;
-  const rows = groups.map(({ name, highlighted, detail, bars }) => h("div", { class: highlighted ? "bar mine" : "bar" },
-    h("span", { class: "barName", title: name }, name, ...(detail ? [h("small", {}, detail)] : [])),
+  const rows = groups.map(({ name, highlighted, bars }) => h("div", { class: highlighted ? "bar mine" : "bar" },
+    h("span", { class: "barName", title: name }, name),
     h("span", { class: "lanes" }, ...bars.map((bar) => makeBar(bar, line, interval, at, most)))));
   const items = legend.map(([role, words]) => h("span", {}, h("i", { class: `swatch ${role}` }), words));
   if (mark) items.push(h("span", {}, h("i", { class: "swatch tick" }), mark));

@@ -39,12 +39,11 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class BarGroup:
-    """Bars under one name; ``detail`` explains it in small letters."""
+    """Bars under one name."""
 
     name: str
     bars: tuple[Bar, ...]
     highlighted: bool = False
-    detail: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +79,6 @@ def build_comparison(
     line: tuple[float, str] | None = None,
     interval: str = "",
     roles: Mapping[str, str] | None = None,
-    details: Mapping[str, str] | None = None,
 ) -> BarPicture:
     """One bar for each name in the color of its role, else gray; that of ``highlighted`` is strong. A value is an estimate, or a number and its text."""
     groups = []
@@ -90,7 +88,7 @@ def build_comparison(
             bar = Bar(((role, value.value),), f"{value.value:.2f}", interval=(value.low, value.high))
         else:
             bar = Bar(((role, value[0]),), value[1])
-        groups.append(BarGroup(name, (bar,), name == highlighted, (details or {}).get(name, "")))
+        groups.append(BarGroup(name, (bar,), name == highlighted))
     return BarPicture(title, tuple(groups), line=line, interval=interval)
 
 

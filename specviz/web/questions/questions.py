@@ -5,7 +5,6 @@ Each function below computes the numbers and pictures of one question. The answe
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
@@ -196,28 +195,17 @@ def _compare_draft_costs(comparison: MethodComparison) -> Situation:
     small, same, plain = (_read_row(comparison, key) for key in ("draft", "oracle", "target"))
     a, b = "small model", "target"
     roles = {a: "q", b: "p"}  # who drafts
-    most, length = comparison.settings.gamma + 1, comparison.settings.max_new_tokens
-    is_full = abs(same.per_pass - length / math.ceil(length / most)) < 0.005
     numbers = {
-        "temperature": f"{comparison.settings.temperature:g}",
         "gamma": comparison.settings.gamma,
-        "most": most,
         "a_tokens": f"{small.per_pass:.2f}",
         "b_tokens": f"{same.per_pass:.2f}",
         "a_passes": f"{small.per_pass * small.ms.value / plain.ms.value:.1f}",
         "b_passes": f"{same.per_pass * same.ms.value / plain.ms.value:.1f}",
         "a_ms": _format_ms(small.ms),
         "b_ms": _format_ms(same.ms),
-        "plain_ms": _format_ms(plain.ms),
     }
-    cut = PHRASES["last_round_cut"].format(most=most) if is_full and length % most else ""
     pictures = {
-        "tokens": build_comparison(
-            PHRASES["tokens_per_round"],
-            {name: (row.per_pass, f"{row.per_pass:.2f}") for name, row in ((a, small), (b, same))},
-            roles=roles,
-            details={b: cut},
-        ),
+        "asked": _build_times(comparison, {"no draft": plain.ms, a: (0.0, UNKNOWN), b: (0.0, UNKNOWN)}, "", roles),
         "rounds": build_comparison(
             f"milliseconds per round ({_describe_conditions(comparison)})",  # tokens of a round times the time per token
             {name: row.ms.convert(row.per_pass, "ms/round") for name, row in ((a, small), (b, same))},
@@ -241,8 +229,6 @@ def _compare_adversary(comparison: MethodComparison) -> Situation:
         "shares": _describe_shares(bad.first, "with the adversary"),
         "ms": _format_ms(bad.ms),
         "plain_ms": _format_ms(plain.ms),
-        "tokens": f"{bad.per_pass:.2f}",
-        "hardly": PHRASES["hardly_more"] if bad.per_pass < 1.05 else "",
     }
     pictures = {
         "distributions": build_token_bars(
@@ -284,7 +270,6 @@ def _compare_replacements(trace: Trace) -> Situation:
     gain = max(singles, key=lambda i: slots[i]["residual"])
     numbers = {
         **position,
-        "overlap": format_probability(overlap),
         "rejected": format_probability(1.0 - overlap),
         "gain": format_probability(slots[gain]["residual"] / (1.0 - overlap)),
         "gain_name": names[gain],
@@ -348,16 +333,12 @@ def _compare_tree(comparison: MethodComparison, cores: CostModel, gpu: CostModel
         "shares": _describe_shares(tree.first, "with the tree"),
         "tree_tokens": f"{tree.per_pass:.2f}",
         "chain_tokens": f"{chain.per_pass:.2f}",
-        "tree_nodes": f"{tree.nodes:.1f}",
-        "chain_nodes": f"{chain.nodes:.1f}",
         "tree_ms": _format_ms(tree.ms),
         "chain_ms": _format_ms(chain.ms),
         "overlap": PHRASES["intervals_overlap"] if tree.ms.low <= chain.ms.high and chain.ms.low <= tree.ms.high else "",
         "tree_size": tokens - 1,
         "pass_tokens": tokens,
         "here": PHRASES["two_cores"],
-        "chain_there": f"{chain_there:.2f}",
-        "tree_there": f"{tree_there:.2f}",
         "costs": GPU,
     }
     line, title = (1.0, "target only"), "speed over target-only sampling"
@@ -405,7 +386,6 @@ def _compare_sample_sizes() -> Situation:
     numbers = {
         "error": f"{ERROR:g}",
         "cells": CELLS,
-        "needed": f"{needed:,}",
         **{name: f"{n:,}" for name, n in sizes.items()},
         **{f"{name}_tv": format_probability(tv) for name, tv in detected.items()},
     }
@@ -434,9 +414,6 @@ def _compare_batches(batches: BatchSpeeds) -> Situation:
         "single": f"{best[first][1].value:.2f}",
         "from_more": f" ({found[0]:.2f} from more runs)" if (found := headline.find_headline(batches.settings)) else "",
         "many": f"{many.value:.2f}",
-        "many_low": f"{many.low:.2f}",
-        "many_high": f"{many.high:.2f}",
-        "crowd": crowd[0],
         "crowd_low": f"{min(crowd_values):.2f}",
         "crowd_high": f"{max(crowd_values):.2f}",
         "between": PHRASES["gain_varies" if varies else "gain_is_noise"],
@@ -468,12 +445,12 @@ def _compare_quantization(comparison: SetupComparison) -> Situation:
     row, per_pass = (next(row for row in comparison.rows if row.key == key) for key in ("int8", "int8-pass"))
     assert row.distance and row.own and per_pass.own, "both setups are recorded with their numbers"
     moved, kept, whole = row.distance.value, row.own.mean, per_pass.own.mean
-    by_token, by_pass = "draft tokens, each token rounded by itself", "draft tokens, a pass rounded as a whole"
+    by_token, by_pass = "draft tokens, each rounded by itself", "draft tokens, a pass rounded as a whole"
     bars = {name: (tv, format_probability(tv)) for name, tv in (("quantization", moved), (by_token, kept), (by_pass, whole))}
     title = "how far the next token’s distribution moves, mean total variation"
     numbers = {
         "moved": format_probability(moved),
-        "worst": format_probability(row.own.worst),
+        "kept": format_probability(kept),
         "whole_pass": format_probability(whole),
     }
     pictures = {
@@ -482,11 +459,13 @@ def _compare_quantization(comparison: SetupComparison) -> Situation:
         ),
         "from_either": build_comparison(
             "how far the output’s distribution is, mean total variation",
-            {"from the weights before rounding": bars["quantization"], "from the quantized target": bars[by_token]},
-            "from the quantized target",
+            {"from the target before rounding": bars["quantization"], "from the rounded target": bars[by_token]},
+            "from the rounded target",
         ),
         "rounding": build_comparison(title, {name: bars[name] for name in (by_token, by_pass)}, by_token),
-        "all": build_comparison(title, bars, by_token),
+        "all": build_comparison(
+            title, {"rounding to 8 bits": bars["quantization"], "draft tokens": bars[by_token]}, "draft tokens"
+        ),
     }
     return numbers, pictures
 
@@ -512,7 +491,10 @@ def _format_ms(ms: Estimate) -> str:
 
 
 def _build_times(
-    comparison: MethodComparison, times: Mapping[str, Estimate], highlighted: str, roles: Mapping[str, str] | None = None
+    comparison: MethodComparison,
+    times: Mapping[str, Estimate | tuple[float, str]],
+    highlighted: str,
+    roles: Mapping[str, str] | None = None,
 ) -> BarPicture:
     title = f"milliseconds per token, lower is faster ({_describe_conditions(comparison)})"
     return build_comparison(title, times, highlighted, interval=describe_interval(comparison.runs), roles=roles)
