@@ -264,7 +264,8 @@ LINES = """() => Math.max(...[...stage.querySelectorAll(".chip .caption")].map((
 def test_captions_of_draft_tokens_take_one_line_on_the_projector(open_presenter):
     page = open_presenter()
     for _ in range(sum(len(one["steps"]) for one in STAGE["rounds"])):
-        assert page.evaluate(LINES) == 1, page.locator("section.stage .sentence").inner_text()
+        waits = page.locator("section.stage").get_attribute("data-step") in ("draft", "pass", "look")
+        assert page.evaluate(LINES) in ((0, 1) if waits else (1,)), page.locator("section.stage .sentence").inner_text()
         page.keyboard.press("ArrowRight")
 
 

@@ -79,7 +79,7 @@ def build_picture_html(picture: BarPicture, key: str = "") -> str:
         left = f"<u style='--at:{at / most:.4f}'>"
         lines = {n: f"{left}{f'<s>{escape(words)}</s>' if n == 0 else ''}</u>" for n in range(len(picture.groups))}
     rows = "".join(
-        f"<p><span>{escape(group.name)}{f'<small>{escape(group.detail)}</small>' if group.detail else ''}</span><i>"
+        f"<p><span>{escape(group.name)}</span><i>"
         + "".join(f"<em class='{role}' style='width:{100.0 * value / most:.2f}%'></em>" for role, value in bar.parts)
         + f"<b{_clear_line(picture, bar, most)}>{escape(bar.label)}</b>{lines.get(n, '')}</i></p>"
         for n, group in enumerate(picture.groups)
