@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Callable
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from statistics import median
 from types import SimpleNamespace
 
 import pytest
@@ -14,6 +18,7 @@ from specviz.decoding.engine import build_randomness
 from specviz.decoding.run import record_run
 from specviz.decoding.sampler import Shard, sample_with_engine, sample_with_shared_distributions
 from specviz.models.pairs.loading import load_pair
+from specviz.process import count_usable_cores
 from specviz.proposers.request import open_proposer
 from specviz.settings import Settings
 from specviz.threads import PassThreads, count_max_threads, limit_threads, preserve_thread_count
@@ -283,3 +288,72 @@ def test_probes_change_no_sample_of_many_rows(exact_pair, request):
     expected = [draw(sampler) for sampler in (sample_with_engine, sample_with_shared_distributions)]
     made = request.getfixturevalue("probed_threads")
     assert [draw(sampler) for sampler in (sample_with_engine, sample_with_shared_distributions)] == expected and made["many"]
+
+
+# Beside a process that computes ------------------------------------------------------------------------------------------------
+
+BUSY = "import time\nend = time.monotonic() + 60\nwhile time.monotonic() < end: pass"
+DECODE = """
+import os, sys, time
+if cores := sys.argv[1:]:
+    os.sched_setaffinity(0, map(int, cores))
+import specviz
+pair = specviz.Pair.from_pretrained("storybook")
+print("ready", flush=True)
+for line in sys.stdin:
+    began = time.process_time()
+    pair.decode("Once upon a time", max_new_tokens=48, gamma=3)
+    print(time.process_time() - began, flush=True)
+"""
+
+
+def own_environment() -> dict[str, str]:
+    """The environment without the number of threads that the tests set for themselves."""
+    return {name: value for name, value in os.environ.items() if name not in (*threads.SET_BY_USER, "GOMP_SPINCOUNT")}
+
+
+@contextmanager
+def start_process(*command: str, **options) -> Iterator[subprocess.Popen]:
+    process = subprocess.Popen([sys.executable, "-c", *command], **options)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def measure_processor_seconds() -> tuple[list[float], list[float]]:
+    """Processor seconds of a text on two cores, quiet and beside a busy process, in turns. The first text of each turn may meet the change."""
+    cores = [str(core) for core in sorted(os.sched_getaffinity(0))[-2:]] if hasattr(os, "sched_getaffinity") else []
+    pinned = f"import os; os.sched_setaffinity(0, {{{', '.join(cores)}}})\n" if cores else ""
+    quiet, beside = [], []
+    with start_process(
+        DECODE, *cores, env=own_environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as decoder:
+        assert decoder.stdout.readline() == "ready\n"
+
+        def decode_texts() -> list[float]:
+            found = []
+            for _ in range(3):
+                decoder.stdin.write("\n")
+                decoder.stdin.flush()
+                found.append(float(decoder.stdout.readline()))
+            return found[1:]
+
+        decode_texts()
+        for _ in range(4):
+            quiet += decode_texts()
+            with start_process(pinned + BUSY):
+                beside += decode_texts()
+    return quiet, beside
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(count_usable_cores() < 2, reason="needs two cores")
+def test_decoding_beside_a_busy_process_takes_at_most_three_times_the_processor():
+    """One thread keeps a core of the two. Of two threads one loses its core, and the other spins until it comes back.
+
+    Processor time, of which a machine under load gives as much, later.
+    """
+    quiet, beside = measure_processor_seconds()
+    assert median(beside) <= 3.0 * median(quiet), (quiet, beside)
