@@ -100,7 +100,12 @@ def build_whole_text(live: str | None) -> PageContent:
             "temperature": one.settings.temperature,
             "own": {"temperature": f"{one.settings.temperature:g}"} | _build_query(one.settings.to_record()),
             "from": f"Recorded, {text_words.describe_measurement(one)}",
-            "conclusion": [text_words.describe_tokens(one), text_words.explain_speed(one), text_words.compare_texts(one)],
+            "conclusion": [
+                text_words.compare_texts(one),
+                text_words.relate_speed(one),
+                text_words.explain_speed(one),
+                text_words.describe_tokens(one),
+            ],
             "lanes": text_payload.build_lanes_payload(one, app=live),
             "divergences": text_payload.build_divergences_payload(one),
         }

@@ -7,6 +7,8 @@ import { number, percent } from "../lib/numbers.js";
 import { DIVERGENCE } from "./lane.js";
 import { NARROW } from "./tracks.js";
 
+const OPENS = 1500; // ms in which a fold has opened
+
 export class Divergences {
   constructor() {
     this.presented = false; // the lanes are
@@ -50,6 +52,18 @@ export class Divergences {
     if (n === undefined || n < 0) return;
     this.at = n;
     this.draw();
+    const fold = this.node.getRootNode().host?.closest("details");
+    if (scroll && fold && !fold.open) {
+      const opens = new ResizeObserver(() => this.show(scroll)); // what grows stays in sight
+      opens.observe(fold);
+      setTimeout(() => opens.disconnect(), OPENS);
+      return fold.querySelector("summary").click();
+    }
+    this.show(scroll);
+  }
+
+  show(scroll) {
+    const n = this.at;
     const narrow = this.node.classList.contains("narrow"); // the card opens under its row there
     if (narrow) this.items[n].scrollIntoView({ block: "nearest" });
     const shown = narrow ? this.card : scroll ? this.node : null;

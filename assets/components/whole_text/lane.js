@@ -105,9 +105,9 @@ export function drawLane(lane, now, rests) {
   const passes = now === null ? data.rounds.length : data.rounds.filter((round) => round.at <= now).length;
   const there = now === null ? made.length : made.filter(({ one }) => one.at <= now).length;
   for (let n = Math.min(there, lane.there); n < Math.max(there, lane.there); n += 1) for (const node of [made[n].face, ...made[n].breaks]) node.classList.toggle("later", n >= there);
-  if (there !== lane.there) lane.text.scrollTop = now === null && rests ? 0 : lane.text.scrollHeight; // where there is no room for all of it: its last lines, and at rest its beginning
-  lane.there = there;
-  lane.passes = passes;
+  const rest = now === null && rests;
+  if (there !== lane.there || rest !== lane.rest) lane.text.scrollTop = rest ? 0 : lane.text.scrollHeight; // where there is no room for all of it: its last lines, and at rest its beginning
+  Object.assign(lane, { there, passes, rest });
   const counted = `${there} token${there === 1 ? "" : "s"} in ${passes} pass${passes === 1 ? "" : "es"}`;
-  say(lane.clock, now === null && rests && data.hint && !lane.narrow ? `${counted} · ${data.hint}` : counted);
+  say(lane.clock, rest && data.hint && !lane.narrow ? `${counted} · ${data.hint}` : counted);
 }

@@ -7,25 +7,19 @@ import { seconds } from "../lib/numbers.js";
 import { countTokens, makeTokenLegend } from "../lib/tokens.js";
 import { Divergences } from "./divergences.js";
 import { drawLane, fillLane, makeLane, tell } from "./lane.js";
-import { NARROW, chooseZoom, countDropped, drawNow, drawTracks, makeTracks } from "./tracks.js";
-
-const EARLY = 5; // tokens of each text before they are compared
+import { NARROW, chooseZoom, drawNow, drawTracks, makeTracks } from "./tracks.js";
 
 class Lanes {
   constructor() {
     this.now = null; // seconds on both clocks while a replay stands or runs
     this.tracks = makeTracks();
     this.lanes = ["target", "speculative"].map(makeLane);
-    this.legend = makeTokenLegend([]);
     this.answer = makeAnswer();
     this.button = button("", "", () => (this.playing ? this.pause() : this.play()), "primary");
-    this.dropped = h("b", { class: "n" });
-    this.reads = h("span", { class: "drafted" });
     this.range = h("input", { type: "range", min: "0", max: "1000", step: "1", "aria-label": "moment of both clocks" });
     this.range.addEventListener("input", () => this.stand(Number(this.range.value) / 1000));
     this.slow = h("span", { class: "slow" });
     this.transport = h("div", { class: "replay" }, this.button, this.range, this.slow);
-    this.tracks.node.prepend(h("div", { class: "reads" }, this.legend.node, h("p", { class: "unkept" }, h("i", {}), "thrown away ", this.dropped, this.reads)));
     this.node = h("section", { class: "stage whole", "aria-label": "One text, decoded both ways" },
       h("div", { class: "lead" }, this.answer.node, this.transport), this.tracks.node, h("div", { class: "pair" }, ...this.lanes.map(({ node }) => node)));
     const forth = () => this.step(1), back = () => this.step(-1), turn = () => (this.playing ? this.pause() : this.play());
@@ -41,9 +35,8 @@ class Lanes {
     const opens = plays && payload.done && !this.opened && !window.matchMedia("(prefers-reduced-motion: reduce)").matches;
     if (opens) this.now = 0;
     payload.lanes.forEach((data, n) => fillLane(this.lanes[n], data, this));
-    const legend = makeTokenLegend(payload.legend.map(({ is }) => is), Math.max(1, ...payload.legend.map(({ count }) => count)));
-    this.legend.node.replaceWith(legend.node);
-    this.legend = legend;
+    this.legend = makeTokenLegend(payload.legend);
+    this.tracks.legend.replaceChildren(this.legend.node);
     show(this.transport, payload.done && payload.end > 0 && !busy); // the progress of a run stands in its place
     fillAnswer(this.answer, payload);
     this.resize();
@@ -139,16 +132,10 @@ class Lanes {
       drawTracks(this.tracks, payload);
     }
     drawNow(this.tracks, now);
-    const dropped = countDropped(payload.lanes[1].rounds.filter(({ at }) => now === null || at <= now + 1e-9));
-    say(this.dropped, String(dropped));
     this.node.classList.toggle("running", now !== null || !payload.done);
-    const [alone, drafted] = this.lanes;
+    const drafted = this.lanes[1];
     const kinds = drafted.made.slice(0, drafted.there).map(({ one }) => one.is);
-    say(this.reads, ` of ${dropped + kinds.filter((kind) => kind === "accepted").length} drafted, ${payload.drafted} a round`);
     countTokens(this.legend, Object.fromEntries(this.legend.entries.map(({ is }) => [is, kinds.filter((kind) => kind === is).length])));
-    this.answer.node.classList.toggle("later", now !== null || !payload.answer.factor);
-    const until = describeUntil(alone, drafted, payload.done ? (now ?? payload.end) : null, payload.answer);
-    for (const key of ["ratio", "so", "counts"]) say(this.answer[key], until[key]);
     say(this.slow, payload.pace > 1 ? `${payload.pace}× slower than it ran` : "as fast as it ran");
     say(this.button, this.playing ? "❚❚ Pause" : now === null ? "▶ Replay" : "▶ Continue");
     this.range.value = String(now === null ? 1000 : Math.round((1000 * now) / payload.end));
@@ -176,32 +163,16 @@ class Lanes {
   }
 }
 
-/** How much faster it was, in large type, and why; until both texts stand, below it what stands so far. */
+/** How much faster it was, in large type, and the two numbers that it comes of: of the whole text, at every moment of a replay. */
 function makeAnswer() {
-  const [factor, unit, passes, ratio, so, counts] = [h("b", {}), h("span", {}), h("small", {}), h("b", {}), h("span", {}), h("p", { class: "why" })];
-  const [equation, elsewhere, more] = [h("span", { class: "wide" }), h("span", { class: "wide" }), h("a", { target: "_blank", rel: "noopener" }, "Why speeds differ")];
-  const until = h("div", { class: "until" }, h("p", { class: "found" }, ratio, " ", so), counts);
-  const done = h("div", { class: "whenBoth" }, h("p", { class: "found" }, factor, " ", unit, " ", passes), h("p", { class: "why" }, equation, " ", elsewhere, " ", more));
-  return { node: h("div", { class: "answer" }, until, done), factor, unit, passes, ratio, so, counts, equation, elsewhere, more };
+  const [factor, unit, passes] = [h("b", {}), h("span", {}), h("p", { class: "why" })];
+  return { node: h("div", { class: "answer" }, h("p", { class: "found" }, factor, " ", unit), passes), factor, unit, passes };
 }
 
-/** The tokens of both texts at a moment of their clocks, null while they are written, below the speed of the whole text. A text that has ended says when, since the other one goes on. */
-function describeUntil(alone, drafted, now, { factor, unit }) {
-  const [first, second] = [alone, drafted].map(({ data }) => (now !== null && now >= data.seconds ? seconds(data.seconds) : ""));
-  const counts = `With a draft ${drafted.there} tokens in ${drafted.passes} passes, alone ${alone.there} in ${alone.passes}.`;
-  const whole = { ratio: factor && `${factor}×`, so: unit };
-  if (now === null) return { ratio: "", so: "Both texts are being written", counts };
-  if (second) return { ...whole, counts: `With a draft: all ${drafted.there} tokens after ${second}. Alone ${alone.there} tokens after ${seconds(now)}.` };
-  if (first) return { ...whole, counts: `Alone: all ${alone.there} tokens after ${first}. With a draft ${drafted.there} tokens after ${seconds(now)}.` };
-  if (Math.min(alone.there, drafted.there) < EARLY) return { ...whole, counts };
-  return { ...whole, counts: `So far ${(drafted.there / alone.there).toFixed(2)}×. ${counts}` };
-}
-
-function fillAnswer(made, { answer, speed }) {
+function fillAnswer(made, { answer }) {
   say(made.factor, answer.factor && `${answer.factor}×`);
-  for (const key of ["unit", "passes", "equation", "elsewhere"]) say(made[key], answer[key]);
-  show(made.more, speed !== null && answer.elsewhere !== "");
-  if (speed !== null) made.more.href = speed;
+  say(made.unit, answer.unit || "Both texts are being written");
+  say(made.passes, answer.passes);
 }
 
 export default mounted(({ payload }) => new (payload.divergences ? Divergences : Lanes)());

@@ -1,14 +1,17 @@
 // Two ways on one axis of time: a column for each round, as wide as it lasted and as tall as the tokens that it gave; below it the strip of its time, and the draft tokens that were not kept.
 
-import { h, s, setSize } from "../lib/dom.js";
+import { h, place, s, setSize } from "../lib/dom.js";
 import { seconds } from "../lib/numbers.js";
 
 export const NARROW = 640; // px: below it the page is a phone's
 const UNIT = 22, UNIT_NARROW = 17, UNIT_TALL = 36; // height of a token, on a phone, and on a large screen
 const DROPPED = 0.4; // of the height of a token: how tall one is that was not kept
-const NAME = 22; // the line of a name, over its columns
-const STRIP = 12; // height of a strip of time
-const GAP = 10; // between the two ways
+const NAME = 26; // the line of a name, over its columns
+const LEGEND = 24; // the line of the legend, which has its own on a phone
+const STRIP = 14; // height of a strip of time
+const GAP = 14; // between the two ways
+const ROOMY = 1000; // px: from there the legend says what its entries come of
+const TOOK = 64; // px: width of a duration behind its columns
 const LABELS = 6.9; // width of what stands before the columns, in sizes of its type
 const TICK = 22; // px: half of a number at the axis, which is whole or not there
 const ZOOMS = [0.25, 0.35, 0.5, 0.7, 1]; // shares of the whole time that the axis has while the texts are written: two thirds of it are filled, but for the beginning
@@ -16,7 +19,8 @@ const ZOOMS = [0.25, 0.35, 0.5, 0.7, 1]; // shares of the whole time that the ax
 export function makeTracks() {
   const svg = s("svg", { class: "tracks", role: "img" });
   const now = s("path", { class: "now" });
-  return { node: h("figure", { class: "time" }, svg), svg, now, width: 0, zoom: 1 };
+  const legend = h("div", { class: "reads" });
+  return { node: h("figure", { class: "time" }, svg, legend), svg, now, legend, width: 0, zoom: 1 };
 }
 
 /** The share of the whole time that the axis has at a moment; null: all of it. */
@@ -35,18 +39,22 @@ export function drawTracks(tracks, payload) {
   const parts = payload.lanes.flatMap((lane, n) => {
     foot += n ? GAP : 0;
     const top = foot, tall = unit * Math.max(1, ...lane.rounds.map(({ count }) => count));
-    const base = top + NAME + tall;
+    const head = NAME + (n && narrow ? LEGEND : 0), base = top + head + tall;
     foot = base + STRIP + 2 + small * Math.max(0, ...lane.rounds.map(({ dropped }) => dropped));
-    tracks.spans.push([top + NAME - 4, foot]); // not over a name
+    tracks.spans.push([top + head - 4, foot]); // not over a name
     const columns = lane.rounds.map((round, i) => drawColumn(lane, round, i, { x, base, unit, small }));
-    const took = s("text", { class: "took", x: Math.min(width, x(lane.seconds)), y: top + 15, "data-at": lane.seconds }, seconds(lane.seconds));
-    return [s("line", { class: "floor", x1: left, x2: width, y1: base + STRIP / 2, y2: base + STRIP / 2 }), ...columns, ...labelRows(lane, base, tall, small), s("text", { class: "trackName", x: 0, y: top + 15 }, lane.title), took];
+    const end = x(lane.seconds), behind = end + TOOK <= width; // else there is room over the last columns
+    const took = s("text", { class: behind ? "took behind" : "took", x: behind ? end + 8 : Math.min(width, end), y: behind ? base + STRIP - 2 : top + 16, "data-at": lane.seconds }, seconds(lane.seconds));
+    return [s("line", { class: "floor", x1: left, x2: width, y1: base + STRIP / 2, y2: base + STRIP / 2 }), ...columns, ...labelRows(lane, base, tall, small), s("text", { class: "trackName", x: 0, y: top + 16 }, lane.title, s("tspan", { class: "gives" }, n ? `: up to ${payload.drafted + 1} tokens a pass` : ": 1 token a pass")), took];
   });
   const span = zoom * payload.end;
   const ticks = listTicks(span, narrow ? 4 : 6).map((at) => s("text", { class: at === 0 ? "tick first" : x(at) > width - TICK ? "tick last" : "tick", x: Math.min(width, x(at)), y: foot + 16 }, `${Number(at.toPrecision(3))} s`));
   tracks.x = x;
   tracks.svg.replaceChildren(...parts, ...ticks, tracks.now);
   setSize(tracks.svg, width, foot + 20);
+  const name = [...tracks.svg.querySelectorAll(".trackName")].at(-1), top = tracks.spans.at(-1)[0] + 4 - NAME - (narrow ? LEGEND : 0);
+  place(tracks.legend, narrow ? { left: 0, top: top + NAME - 3 } : { left: name.getComputedTextLength() + 28, top: top - 1 });
+  tracks.legend.classList.toggle("roomy", width >= ROOMY);
   const said = payload.lanes.map(({ title, rounds, tokens, seconds: took }) => `${title}: ${tokens.length} tokens in ${rounds.length} rounds, ${countDropped(rounds)} draft tokens not kept, ${seconds(took)}`);
   tracks.svg.setAttribute("aria-label", `Time of both ways, with a column for each round. ${said.join("; ")}.`);
 }
@@ -56,8 +64,8 @@ function labelRows({ rounds }, base, tall, small) {
   const label = (y, words, kind = "") => s("text", { class: `row ${kind}`, x: 0, y }, words);
   const drafts = rounds.some(({ drafting }) => drafting), parted = rounds.some(({ passing }) => passing !== undefined);
   const middle = base - tall / 2 + 4;
-  return [label(Math.min(middle, base - 5), rounds.some(({ dropped }) => dropped) ? "kept" : "tokens", "kept"),
-    ...(drafts ? [s("text", { class: "row", x: 0, y: base + STRIP - 1 }, s("tspan", { class: "drafting" }, "draft"), ", ", s("tspan", { class: "pass" }, "pass"))] : [label(base + STRIP - 1, parted ? "pass" : "time", "pass")]),
+  return [label(Math.min(middle, base - 5), "tokens", "kept"),
+    ...(drafts ? [s("text", { class: "row", x: 0, y: base + STRIP - 2 }, s("tspan", { class: "drafting" }, "draft"), ", ", s("tspan", { class: "pass" }, "pass"))] : [label(base + STRIP - 2, parted ? "pass" : "time", "pass")]),
     ...(rounds.some(({ dropped }) => dropped) ? [label(base + STRIP + 3 + 2 * small, "thrown away")] : [])];
 }
 

@@ -53,7 +53,7 @@ def build_lanes_payload(passage: Passage, done: bool = True, app: str | None = H
         ``lanes``: per way its tokens, each with glyphs, origin (``is``), round and time, and its rounds, each with its ``count`` of tokens, the
         draft tokens that were not kept (``dropped``), and its seconds by part where they were recorded; ``drafted``: draft tokens of a round; ``makes``: the character of this
         token's bytes together with those of the tokens from number ``since`` on; ``hint``: what a click on its tokens does, empty for nothing.
-        ``ask``: a question for an audience. ``answer``: speed and passes in words; ``speed``: address of *How fast?*, where there is one. ``end``: seconds at the right end of both tracks. ``pace``: how
+        ``ask``: a question for an audience. ``answer``: speed and passes in words. ``end``: seconds at the right end of both tracks. ``pace``: how
         many times slower than the decoding a replay runs.
     """
     end = max(_compute_end(passage, getattr(passage, lane), done) for lane in LANES)
@@ -66,7 +66,6 @@ def build_lanes_payload(passage: Passage, done: bool = True, app: str | None = H
         "legend": _build_legend(passage),
         "drafted": passage.settings.gamma,
         "answer": words.build_answer(passage),
-        "speed": None if app is None else f"{app}speed",
         "ask": PAGES["whole_text"].ask,
         "end": end,
         "pace": next((pace for pace in PACES if pace * end >= LASTS), PACES[-1]),
@@ -127,10 +126,9 @@ def _find_deciding_steps(trace: Trace, round_: Round) -> list[int]:
     return [*checks, told["bonus", None] if rejected is None else told["uniform", rejected]]
 
 
-def _build_legend(passage: Passage) -> list[dict[str, Any]]:
-    """Each origin that tokens of the second text have and those of the first have not, and how many."""
-    counts = passage.speculative.counts
-    return [{"is": key, "count": counts[key]} for key in words.SAID if key in counts and key != WRITTEN]
+def _build_legend(passage: Passage) -> list[str]:
+    """Each origin that tokens of the second text have and those of the first have not."""
+    return [key for key in words.SAID if key in passage.speculative.counts and key != WRITTEN]
 
 
 def _build_token(pieces: Mapping[int, str], one: WrittenToken) -> dict[str, Any]:

@@ -64,15 +64,16 @@ def show_reading(state: WholeTextState, one: Passage | None) -> None:
     if one is None:
         return
     notes = ["Writing. Each clock counts only its own work."]
-    fold = st.expander("Where the tokens and the time come from", key="whole_text-details")
+    fold = st.expander("Where words, tokens and time come from", key="whole_text-details")
     with fold:
         if one.read is None:
             st.caption("Known when both texts are written.")
         else:
             show_notes(
-                [words.describe_tokens(one), words.explain_speed(one), words.compare_texts(one), CLOCKS],
+                [words.compare_texts(one), words.relate_speed(one), words.explain_speed(one), words.describe_tokens(one), CLOCKS],
                 "whole_text-notes-cautions",
             )
+            st.markdown("[Why speeds differ](speed)")
             notes = [describe_origin(state, one), *words.list_cautions(one)]
             notes += filter(None, (*list_model_notes(one.models), words.describe_short_texts(one)))
     as_asked = one.read is not None and not state.has_own_result and state.question.settings == one.settings
@@ -123,12 +124,13 @@ def describe_origin(state: WholeTextState, passage: Passage) -> str:
 
 
 def show_differences(passage: Passage, scored_text: ScoredText, kind: str) -> None:
-    """Where the models differ: at chosen words; folded, along the text, over all tokens and by kind of word."""
-    st.container(key="whole_text-second").markdown(f"### Where do the two models differ?\n{words.TEXTS['differences']}")
+    """Where the models differ, folded: at chosen words, and along the text, over all tokens and by kind of word."""
     if divergences := payload.build_divergences_payload(passage):
-        _component.draw("whole_text-divergences", {"payload": divergences})
+        with st.expander("Where do the two models differ?", key="whole_text-divergent"):
+            st.markdown(words.TEXTS["differences"])
+            _component.draw("whole_text-divergences", {"payload": divergences})
     curves, recorded = draw_cached(compute_spread, scored_text, passage.settings.pair), load_recorded_profile(passage.settings)
-    fold = st.expander("Every token: along the text, how many, which words", key="whole_text-spread", on_change="rerun")
+    fold = st.expander("Every token: along the text, which words", key="whole_text-spread", on_change="rerun")
     if fold.open:
         with fold:
             st.markdown("### Along the text")

@@ -34,28 +34,41 @@ def count_things(count: int, what: str, several: str = "") -> str:
 
 
 def build_answer(passage: Passage) -> dict[str, str]:
-    """The answer of the page: the speed and the passes of both ways in one line, and the speed as a quotient in words.
+    """The answer of the page: the speed, and the two numbers that it comes of, the passes of both ways and how long one lasts.
 
-    Returns ``factor``, ``unit``, ``passes``, ``equation`` and ``elsewhere``; all are empty until both texts are written.
+    Returns ``factor``, ``unit`` and ``passes``; all are empty until both texts are written.
     """
     alone, drafted = passage.target, passage.speculative
     if passage.read is None or not (alone.seconds and drafted.seconds):
-        return dict.fromkeys(("factor", "unit", "passes", "equation", "elsewhere"), "")
-    gained, cost, speed = drafted.tokens_per_pass, drafted.per_round / alone.per_round, drafted.speed / alone.speed
-    equals = "=" if f"{round(gained, 2) / round(cost, 2):.2f}" == f"{speed:.2f}" else "≈"
+        return dict.fromkeys(("factor", "unit", "passes"), "")
+    speed, cost = drafted.speed / alone.speed, drafted.per_round / alone.per_round
     return {
         "factor": f"{speed:.2f}",
-        "unit": f"as fast: whole text, {_count_both(alone, drafted)}" if speed >= 1.0 else "as fast: drafting does not pay here",
-        "passes": f"{count_things(len(drafted.clock), 'pass', 'passes')} instead of {len(alone.clock)}",
-        "equation": f"A round gives {gained:.2f} tokens and lasts {cost:.2f} single passes: {gained:.2f} / {cost:.2f} {equals} {speed:.2f}, at temperature {passage.settings.temperature:g}.",
-        "elsewhere": headline.relate_to_headline(passage.settings),
+        "unit": "as fast with a draft model" if speed >= 1.0 else "as fast: drafting does not pay here",
+        "passes": f"{_compare_passes(alone, drafted)}, each {cost:.2f} times as long with its drafting",
     }
 
 
-def _count_both(alone: Lane, drafted: Lane) -> str:
-    """The tokens of both texts; one number where they are as long."""
-    counts = dict.fromkeys(len(lane.trace.output_ids) for lane in (alone, drafted))
-    return f"{' and '.join(map(str, counts))} tokens"
+def _compare_passes(alone: Lane, drafted: Lane) -> str:
+    """The passes of both ways, with the tokens of both texts unless they are as long."""
+    passes = count_things(len(drafted.clock), "pass", "passes")
+    tokens, others = (count_things(len(lane.trace.output_ids), "token") for lane in (drafted, alone))
+    return (
+        f"{passes} instead of {len(alone.clock)}"
+        if tokens == others
+        else f"{tokens} in {passes}, alone {others} in {len(alone.clock)}"
+    )
+
+
+def relate_speed(passage: Passage) -> str:
+    """The speed as a quotient, and the benchmark's of the same pair; empty where a text has no time."""
+    alone, drafted = passage.target, passage.speculative
+    if not (alone.seconds and drafted.seconds):
+        return ""
+    gained, cost, speed = drafted.tokens_per_pass, drafted.per_round / alone.per_round, drafted.speed / alone.speed
+    equals = "=" if f"{round(gained, 2) / round(cost, 2):.2f}" == f"{speed:.2f}" else "≈"
+    quotient = f"A round gives {gained:.2f} tokens and lasts {cost:.2f} single passes: {gained:.2f} / {cost:.2f} {equals} {speed:.2f}, at temperature {passage.settings.temperature:g}."
+    return f"{quotient} {headline.relate_to_headline(passage.settings)}".strip()
 
 
 def explain_speed(passage: Passage) -> str:

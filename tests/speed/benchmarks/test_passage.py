@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from dataclasses import replace
 from urllib.parse import parse_qsl
 
@@ -245,10 +246,12 @@ def test_passes_and_the_time_of_a_round_explain_the_speed(measured_passage):
     answer = words.build_answer(found)
     assert (answer["factor"], answer["unit"], answer["passes"]) == (
         "1.33",
-        "as fast: whole text, 4 tokens",
-        "2 passes instead of 4",
+        "as fast with a draft model",
+        "2 passes instead of 4, each 1.50 times as long with its drafting",
     )
-    assert answer["equation"] == ("A round gives 2.00 tokens and lasts 1.50 single passes: 2.00 / 1.50 = 1.33, at temperature 1.")
+    assert words.relate_speed(found).startswith(
+        "A round gives 2.00 tokens and lasts 1.50 single passes: 2.00 / 1.50 = 1.33, at temperature 1. This is one text."
+    )
     said = words.explain_speed(found)
     for part in (
         "2.00 tokens a pass: 4 tokens in 2 rounds, each with one target pass and up to 3 draft tokens.",
@@ -263,7 +266,8 @@ def test_passes_and_the_time_of_a_round_explain_the_speed(measured_passage):
 
 
 def test_before_both_ways_have_ended_a_round_there_is_no_answer(pair):
-    assert set(words.build_answer(passage.build_passage(pair, SETTINGS, [])).values()) == {""}
+    begun = passage.build_passage(pair, SETTINGS, [])
+    assert set(words.build_answer(begun).values()) == {""} and words.relate_speed(begun) == ""
 
 
 def test_the_first_words_stand_while_the_models_warm_up_and_the_run_writes_them_again(pair):
@@ -277,14 +281,15 @@ def test_the_first_words_stand_while_the_models_warm_up_and_the_run_writes_them_
         assert mine == whole[: len(mine)]
 
 
-def test_the_legend_counts_each_origin(measured_passage):
+def test_the_legend_names_each_origin_that_a_token_has(measured_passage):
     """Two accepted, one replacement, one bonus token; what no token is has no entry."""
     rounds = (round_of(True, False), round_of(True, kind="bonus"))
     drafted = replace(
         measured_passage.speculative, trace=replace(measured_passage.speculative.trace, rounds=rounds), clock=(1.5, 3.0)
     )
-    legend = payload.build_lanes_payload(replace(measured_passage, speculative=drafted))["legend"]
-    assert {row["is"]: row["count"] for row in legend} == {"accepted": 2, "residual": 1, "bonus": 1}
+    given = payload.build_lanes_payload(replace(measured_passage, speculative=drafted))
+    assert given["legend"] == ["accepted", "residual", "bonus"]
+    assert Counter(token["is"] for token in given["lanes"][1]["tokens"]) == {"accepted": 2, "residual": 1, "bonus": 1}
 
 
 @pytest.mark.parametrize(
