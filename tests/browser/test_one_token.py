@@ -389,3 +389,15 @@ def test_on_a_server_a_link_shows_the_same_bars_and_dragging_sends_nothing(page,
     page.locator(".token .headline").wait_for()
     assert (bars(page, "p"), bars(page, "q")) == shown
     assert page.mistakes == []
+
+
+def test_an_option_that_only_says_what_stands_there_chooses_nothing(open_token):
+    page = open_token()
+    failed = []
+    page.on("pageerror", failed.append)
+    choice = page.get_by_label("starting distributions")
+    before = choice.input_value()
+    for value in ("", "own"):
+        choice.evaluate("(node, value) => { node.value = value; node.dispatchEvent(new Event('change')); }", value)
+        assert choice.input_value() == before
+    assert failed == []

@@ -14,7 +14,10 @@ export function makeHead(view) {
   const undo = button("Undo", "put the bars back to where they were before you dragged them", () => view.begin({}));
   presets.append(h("option", { value: "", hidden: "" }, "A recorded text"), h("option", { value: OWN, hidden: "" }, "Your own bars"));
   presets.append(...view.payload.presets.map(({ id, title }) => h("option", { value: id }, title)));
-  presets.addEventListener("change", () => view.begin({ preset: presets.value, from: null }));
+  presets.addEventListener("change", () => {
+    if (view.payload.presets.some(({ id }) => id === presets.value)) view.begin({ preset: presets.value, from: null });
+    else view.draw(); // an option that only says what stands there
+  });
   const [smaller, invented, origin] = [h("span", { class: "phone" }), h("span", {}), h("span", {})];
   const about = h("p", { class: "status" }, smaller, " ", invented, " ", origin);
   const example = h("label", { class: "example" }, h("span", {}, "Example"), presets);
