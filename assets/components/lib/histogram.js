@@ -11,7 +11,7 @@ const WHOLE = 0.86; // and at most, after few of them
 const FALLING = 40; // dots that fall into the rows between two numbers of samples
 const CLEAR = 0.06; // of the strip, between a dot and an edge of the box
 const EDGE = 0.07; // of the strip, at each end: a dot that would stand there is off the scale
-const WIDE = 1000; // px from which the answer stands beside the bars
+const WIDE = 940; // px from which the answer stands beside the bars
 const FINE = 0.03; // of a rail: a miss that whole bars do not show
 const THIN = 0.05; // of a rail: so is a box
 const SIGNS = { consistent: "✓", rejected: "✕", exact: "✓", untold: "–", unshown: "–", waiting: "" };
@@ -208,7 +208,7 @@ export class Histogram {
     const column = (sign, words, more = "") => h("span", { class: `value ${more}` }, h("i", { class: sign }), words);
     this.names.replaceChildren(h("span", {}), magnified ? sides : h("span", {}), column(magnified ? "dot" : "share", texts.samples), column("exact", texts.exactly, "exactly"));
     this.rows.replaceChildren(...this.parts.map((one) => one.node));
-    const key = makeKey(magnified ? { ...texts, band: texts.lane ?? texts.band, outside: "" } : { ...texts, without: "" });
+    const key = makeKey(magnified ? { ...texts, band: texts.lane || texts.band, outside: "" } : { ...texts, without: "" });
     this.key.replaceWith(key);
     this.key = key;
     this.offerControl(key.querySelector(".of-without"));

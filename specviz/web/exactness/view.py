@@ -71,15 +71,13 @@ def show_page() -> None:
         return
     is_running_seeds = state.latest is work.run_many_seeds  # their progress stands beside their own button
     with drawings:
-        if not is_running_seeds:
-            session.show_progress("exactness")
         show_notes(state.notices, "exactness-notes-live")
         show_notes(state.shown_result.notes, "exactness-notes-distribution")
         if state.shown_result.arms is None:
             st.container(key="exactness-empty").caption("The exact distribution appears here as soon as the models are loaded.")
-            show_buttons(state)
+            show_buttons(state, is_running_seeds)
             return
-        show_buttons(state)
+        show_buttons(state, is_running_seeds)
         _show_samples(state)
     show_details(state)
     show_seed_runs(state, is_running_seeds)
@@ -163,11 +161,13 @@ def show_buttons_of_fold(state: ExactnessState, left: Any, right: Any, count: st
         _show_draw_button(left, state, MILLION, "Sample a million")
 
 
-def show_buttons(state: ExactnessState) -> None:
-    """The buttons that draw, and the one that leads to the recorded samples and back."""
+def show_buttons(state: ExactnessState, is_running_seeds: bool) -> None:
+    """The buttons that draw with their progress, and the one that leads to the recorded samples and back."""
     n, recorded = state.result.n, state.load_recorded()
     more = " more" if n or recorded else " samples"
     with st.container(horizontal=True, vertical_alignment="center", gap="xsmall", key="exactness-buttons"):
+        if not is_running_seeds:
+            session.show_progress("exactness")
         shown = state.shown_result.n
         for count, name in STEPS.items():
             if count < max(STEPS) and shown >= MANY:
