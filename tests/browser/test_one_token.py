@@ -394,7 +394,7 @@ def test_on_a_server_a_link_shows_the_same_bars_and_dragging_sends_nothing(page,
 def test_an_option_that_only_says_what_stands_there_chooses_nothing(open_token):
     page = open_token()
     failed = []
-    page.on("pageerror", failed.append)
+    page.on("pageerror", lambda error: failed.append(error.message))
     choice = page.get_by_label("starting distributions")
     before = choice.input_value()
     for value in ("", "own"):
