@@ -278,8 +278,10 @@ def _drop_loose_chains(found: Sequence[_ScoredMistake], table: PrefixTable, coun
 
 def _compute_fit(scored: _ScoredMistake, table: PrefixTable, counts: Tensor) -> float:
     """The p-value of the goodness of fit; 0 where there is nothing to test."""
-    _, states = compute_edge_probabilities(EdgeProbabilities.from_mistake(scored.mistake, table), table, scored.schedule)
-    return compute_goodness_of_fit(compute_next_token(scored.mistake, table, scored.schedule, states), counts) or 0.0
+    splits = list(scored.mistake.model(table))
+    mistake = replace(scored.mistake, model=lambda _: splits)
+    _, states = compute_edge_probabilities(EdgeProbabilities.from_mistake(mistake, table), table, scored.schedule)
+    return compute_goodness_of_fit(compute_next_token(mistake, table, scored.schedule, states), counts) or 0.0
 
 
 def _build_match(
