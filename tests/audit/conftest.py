@@ -5,13 +5,16 @@ from __future__ import annotations
 import pytest
 
 from specviz.audit.collection import audited_server, preflight
-from specviz.audit.findings import confirmation
+from specviz.audit.findings import confirmation, temperature_chain
 
 
-@pytest.fixture(autouse=True)
-def small_audits(monkeypatch):
-    """The rate of a quick server is measured for a moment."""
-    monkeypatch.setattr(audited_server, "MIN_PROBE_SECONDS", 0.02)
+@pytest.fixture(autouse=True, scope="module")
+def small_audits():
+    """The rate of a quick server is measured for a moment, and temperatures are fitted in few rounds; findings/test_diagnosis.py has them all."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(audited_server, "MIN_PROBE_SECONDS", 0.02)
+        patched.setattr(temperature_chain, "EM_ROUNDS", 4)
+        yield
 
 
 @pytest.fixture

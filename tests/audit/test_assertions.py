@@ -28,7 +28,7 @@ from tests.audit.conftest import shorten_preflight
 from tests.audit.server import build_chain_probs, run_server
 
 ROOT = Path(__file__).resolve().parents[2]
-ASKED = {"prompt": "a b", "max_new_tokens": 3, "samples": 200, "min_tv": 0.5}
+ASKED = {"prompt": "a b", "max_new_tokens": 3, "samples": 200, "min_tv": 0.5, "choices": 10}  # ten samples of a request
 
 pytestmark = pytest.mark.usefixtures("short_preflight")
 
@@ -143,7 +143,7 @@ def test_the_keyword_arguments_are_the_fields_of_a_request():
 
 
 NIGHTLY = """
-SMALL = dict(prompt="a b", max_new_tokens=3, samples=200, min_tv=0.5)
+SMALL = dict(prompt="a b", max_new_tokens=3, samples=200, min_tv=0.5, choices=10)
 
 def test_by_fixture(assert_server_lossless):
     assert assert_server_lossless(**SMALL).verdict == "consistent"

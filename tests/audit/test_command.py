@@ -141,7 +141,7 @@ def test_fields_that_the_reference_can_compute_are_part_of_the_tested_setting(pa
         return probs / probs.sum()
 
     with run_server(drafts=True, **switches | {"probs": add_bias}) as server:
-        words = ["--max-tokens", "3", "--body", '{"logit_bias": {"5": 3}}', "--out", str(tmp_path / "a")]
+        words = ["--max-tokens", "3", "--choices", "10", "--body", '{"logit_bias": {"5": 3}}', "--out", str(tmp_path / "a")]
         assert main(["audit", server.url, *ASKED, *local_pair, *words]) == 0
     assert "The reference is computed with the requests' logit_bias" in capsys.readouterr().out
 
@@ -275,7 +275,7 @@ def test_stop_and_a_grammar_are_compared_between_two_servers_and_refused_against
             "Compare the server with speculation on and off instead (--against), with the same body" in said
             and not on.seen.bodies
         )
-        command = [*ASKED, "--max-new-tokens", "3", *body]
+        command = [*ASKED, "--max-new-tokens", "3", "--choices", "10", *body]
         assert main(["audit", on.url, "--against", off.url, *command, "--out", str(tmp_path / "two")]) == 0
         rows = [json.loads(line) for line in (tmp_path / "two" / "samples.jsonl").read_text().splitlines()]
         assert {token for row in rows for token in row["tokens"]} <= {*allowed} and {row["stop"] for row in rows} == {
@@ -290,7 +290,7 @@ def test_the_reproduction_of_two_servers_is_run_on_both_and_the_command_is_kept(
     """The likeliest token is ten times as likely on the first server: 200 samples of each show that with certainty, and so do the runs."""
     out = tmp_path / "a"
     with run_server(probs=lambda ids: bend_probs(build_chain_probs(ids[-1]))) as on, run_server() as off:
-        assert main(["audit", on.url, "--against", off.url, *ASKED, "--out", str(out)]) == 1
+        assert main(["audit", on.url, "--against", off.url, *ASKED, "--choices", "10", "--out", str(out)]) == 1
     said, written = capsys.readouterr().out, (out / "report.txt").read_text()
     confirmed = json.loads((out / "report.json").read_text())["audit"]["confirmation"]
     assert "Run again on both servers. One request at a time: " in said and confirmed["sentence"].endswith("It shows again.")

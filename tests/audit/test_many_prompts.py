@@ -47,7 +47,7 @@ def test_one_wrong_prompt_of_two_rejects(is_wrong, pair, local_pair, capsys, tmp
     out, junit = tmp_path / "a", tmp_path / "junit.xml"
     with run_server(drafts=True, **switches | {"probs": sharpen}) as server:
         prompts = ("--prompts", str(tmp_path / "prompts.txt"), "--out", str(out), "--junit", str(junit))
-        code = main(["audit", server.url, *local_pair, *WORDS, *prompts])
+        code = main(["audit", server.url, *local_pair, *WORDS, "--choices", "10", *prompts])
         draws = Counter()  # of single tokens, as the check of filters has many
         for body in server.seen.bodies:
             draws[str(body.get("prompt"))] += (body.get("n") or 1) * (body.get("max_tokens") == 1)

@@ -6,11 +6,13 @@ by 1e20 or more, so a mistake is missed in less than one seed of a million.
 """
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
 import torch
 
+from specviz.audit.findings import temperature_chain
 from specviz.audit.findings.diagnosis import (
     build_diagnosis,
     compute_explained_share,
@@ -22,16 +24,19 @@ from specviz.audit.findings.diagnosis import (
 )
 from specviz.audit.findings.known_mistakes import FurtherDistributions
 from specviz.audit.findings.prefix_table import MIN_SAMPLES_PER_PREFIX, build_prefix_table
-from specviz.audit.findings.temperature_chain import MIXED
+from specviz.audit.findings.temperature_chain import EM_ROUNDS, MIXED
+from specviz.decoding.engine import TargetOnlyRandomness
 from specviz.decoding.sampler import Shard, sample_with_shared_distributions
 from specviz.decoding.samples import Samples
 from specviz.evidence.mistakes.components import change_temperature
 from specviz.evidence.mistakes.registry import open_tables
 from specviz.evidence.mistakes.rules import OtherTemperatureRule
 from specviz.proposers.draft import DraftModel
+from specviz.proposers.no_draft import NoDraft
 from specviz.randomness import PhiloxRandomness
 from specviz.settings import Settings
 from specviz.statistics.finding import ALPHA
+from specviz.verification.token import TokenRule
 from tests import tables
 from tests.audit.served import PROMPT, build_settings, draw_after_one_token, draw_from_tables, draw_mistaken_samples
 from tests.chance import SEED
@@ -47,9 +52,36 @@ MADE = (
 )  # R18: test_verdict.py
 
 
-def diagnose_on_table(samples, open_=OPEN, settings=SETTINGS, total=None):
-    target, draft = open_(settings)
-    reading = build_prefix_table(target, draft, IDS, samples)
+@pytest.fixture
+def whole_fits(monkeypatch):
+    """All rounds of the fit of temperatures, where a mixture of them is the answer or must not be; conftest.py has fewer."""
+    monkeypatch.setattr(temperature_chain, "EM_ROUNDS", EM_ROUNDS)
+
+
+@cache
+def compute_probs(of_draft, *ids):
+    """(V,) float64 after IDS and these tokens, of target or draft."""
+    return OPEN(SETTINGS)[of_draft].probs((*IDS, *ids))
+
+
+@cache
+def heat_target(factor, *ids):
+    return change_temperature(compute_probs(0, *ids), factor)
+
+
+def draw_exact_samples(settings, n):
+    return sample_with_shared_distributions(
+        Shard(OPEN(settings)[0], NoDraft(), TokenRule(), TargetOnlyRandomness(PhiloxRandomness(SEED)), settings, IDS, count=n)
+    )
+
+
+def read_on_table(samples, settings=SETTINGS):
+    target, draft = OPEN(settings)
+    return build_prefix_table(target, draft, IDS, samples)
+
+
+def diagnose_on_table(samples, settings=SETTINGS, total=None):
+    reading = read_on_table(samples, settings)
     found = score_mistakes(
         reading,
         settings,
@@ -74,6 +106,7 @@ def test_a_mistake_on_two_networks_is_named(name, pair):
     )
 
 
+@pytest.mark.usefixtures("whole_fits")
 @pytest.mark.parametrize("name", (pytest.param("target", marks=SLOW), "speculative"))
 def test_a_correct_decoder_is_named_as_nothing(name, pair):
     settings = build_settings(pair)
@@ -106,6 +139,7 @@ def test_a_temperature_between_those_of_the_grid_is_found():
     assert found.named[0] == "pass-temperature" and "temperature 0.6" in found.matches[0].words
 
 
+@pytest.mark.usefixtures("whole_fits")
 def test_a_temperature_of_its_own_for_each_token_is_recognized_as_a_mixture():
     """Half of the samples at a tenth of the temperature, half at four times: no single temperature explains them."""
     target, draft = OPEN(SETTINGS)
@@ -128,20 +162,20 @@ def test_a_temperature_of_its_own_for_each_token_is_recognized_as_a_mixture():
     assert found.named == ("pass-temperature",) and MIXED in found.matches[0].words
 
 
+@pytest.mark.usefixtures("whole_fits")
 def test_a_greedy_bonus_token_is_named_and_not_called_a_mixture_of_temperatures():
     """A mixture of temperatures explains most of it, and not all.
 
     Nothing is said of the draft where the draft is not known.
     """
-    target, draft = OPEN(SETTINGS)
     dice, rows, settings = np.random.default_rng(SEED), [], Settings(gamma=1, max_new_tokens=3)
     for _ in range(3000):
         ids: list[int] = []
         while len(ids) < 3:
-            p, q = target.probs((*IDS, *ids)).numpy(), draft.probs((*IDS, *ids)).numpy()
+            p, q = compute_probs(0, *ids).numpy(), compute_probs(1, *ids).numpy()
             token = int(dice.choice(6, p=q))
             if dice.random() * q[token] < p[token]:
-                ids += [token, int(target.probs((*IDS, *ids, token)).argmax())]
+                ids += [token, int(compute_probs(0, *ids, token).argmax())]
             else:
                 rest = np.maximum(p - q, 0.0)
                 ids.append(int(dice.choice(6, p=rest / rest.sum())))
@@ -154,14 +188,14 @@ def test_a_greedy_bonus_token_is_named_and_not_called_a_mixture_of_temperatures(
     assert not any("draft" in match.words for match in unknown.matches)
 
 
+@pytest.mark.usefixtures("whole_fits")
 def test_temperatures_may_differ_from_place_to_place():
     """The second token of a text is verified at an infinite temperature, the third at a negative one: the least likely comes most often."""
     rows, dice = [], np.random.default_rng(SEED)
-    target, draft = OPEN(SETTINGS)
     for _ in range(3000):
-        ids = [int(dice.choice(6, p=target.probs(IDS).numpy()))]
+        ids = [int(dice.choice(6, p=compute_probs(0).numpy()))]
         for factor in (np.inf, -1e-6):
-            p, guess = change_temperature(target.probs((*IDS, *ids)), factor), int(draft.probs((*IDS, *ids)).argmax())
+            p, guess = heat_target(factor, *ids), int(compute_probs(1, *ids).argmax())
             others = p.clone().index_fill_(0, torch.tensor([guess]), 0.0)
             ids.append(guess if dice.random() < p[guess] else int(dice.choice(6, p=(others / others.sum()).numpy())))
         rows.append(ids)
@@ -171,17 +205,17 @@ def test_temperatures_may_differ_from_place_to_place():
     assert MIXED in first.words and "infinite" in first.words and "negative" in first.words
 
 
+@pytest.mark.usefixtures("whole_fits")
 def test_a_temperature_may_depend_on_the_one_before():
     """4,000 texts. A token is verified at an infinite temperature or at a negative one, and the next token 9 times in 10 at the same.
 
     Shares of both that do not depend on the token before fit with a p-value below 1e-100.
     """
     rows, dice, tokens = [], np.random.default_rng(SEED), range(6)
-    target, draft = OPEN(SETTINGS)
     for _ in range(4000):
-        ids, factor = [int(dice.choice(6, p=target.probs(IDS).numpy()))], (np.inf, -1e-6)[int(dice.random() < 0.3)]
+        ids, factor = [int(dice.choice(6, p=compute_probs(0).numpy()))], (np.inf, -1e-6)[int(dice.random() < 0.3)]
         for _ in range(2):
-            p, guess = change_temperature(target.probs((*IDS, *ids)), factor), int(draft.probs((*IDS, *ids)).argmax())
+            p, guess = heat_target(factor, *ids), int(compute_probs(1, *ids).argmax())
             others = torch.tensor([float(p[token]) * (token != guess) for token in tokens])
             ids.append(guess if dice.random() < p[guess] else int(dice.choice(6, p=(others / others.sum()).numpy())))
             factor = factor if dice.random() < 0.9 else {np.inf: -1e-6, -1e-6: np.inf}[factor]
@@ -192,16 +226,16 @@ def test_a_temperature_may_depend_on_the_one_before():
     assert MIXED in first.words and "infinite" in first.words and "negative" in first.words
 
 
+@pytest.mark.usefixtures("whole_fits")
 def test_a_temperature_of_0_writes_the_draft_token_and_ends_the_round():
     """As vLLM's CPU path does where the memory that it reads holds 0: 5% of the tokens come from an even hotter pass."""
     rows, dice = [], np.random.default_rng(SEED)
-    target, draft = OPEN(SETTINGS)
     for _ in range(3000):
-        ids = [int(dice.choice(6, p=target.probs(IDS).numpy()))]
+        ids = [int(dice.choice(6, p=compute_probs(0).numpy()))]
         while len(ids) < SETTINGS.max_new_tokens - 1:
             hot = dice.random() < 0.05
-            ids.append(int(dice.integers(6)) if hot else int(draft.probs((*IDS, *ids)).argmax()))
-        ids.append(int(dice.choice(6, p=target.probs((*IDS, *ids)).numpy())))
+            ids.append(int(dice.integers(6)) if hot else int(compute_probs(1, *ids).argmax()))
+        ids.append(int(dice.choice(6, p=compute_probs(0, *ids).numpy())))
         rows.append(ids)
     _, _, found = diagnose_on_table(Samples(np.array(rows, dtype=np.int32), SETTINGS.to_record(), "by hand"))
     assert found.named == ("pass-temperature",) and f"{MIXED}: 0 (" in found.matches[0].words
@@ -209,7 +243,7 @@ def test_a_temperature_of_0_writes_the_draft_token_and_ends_the_round():
 
 
 def test_plain_sampling_at_another_temperature_is_no_mistake_of_speculation():
-    cooler = draw_from_tables(OPEN, "no-bonus", False, IDS, Settings(gamma=2, max_new_tokens=3, temperature=0.5), 2000)
+    cooler = draw_exact_samples(Settings(max_new_tokens=3, temperature=0.5), 2000)
     _, _, found = diagnose_on_table(Samples(cooler.tokens, SETTINGS.to_record(), "cooler"))
     assert found.named[0] == "settings" and "plain sampling under other settings (temperature 0.5)" in found.sentence
 
@@ -224,9 +258,10 @@ def test_without_the_servers_draft_only_mistakes_that_hardly_need_it_are_compare
         assert found.named == named and "--draft gives it" in found.sentence
 
 
+@pytest.mark.usefixtures("whole_fits")
 def test_a_mistake_that_is_not_on_the_list_is_called_none_of_them():
     """Every third sample has its first token replaced by one in the middle of the target's order there, which no temperature prefers."""
-    samples = draw_from_tables(OPEN, "no-bonus", False, IDS, SETTINGS, 4000)
+    samples = draw_exact_samples(SETTINGS, 4000)
     rare = int(OPEN(SETTINGS)[0].probs(IDS).argsort()[3])
     samples.tokens[::3, 0] = rare
     _, _, found = diagnose_on_table(samples)
@@ -236,7 +271,7 @@ def test_a_mistake_that_is_not_on_the_list_is_called_none_of_them():
 
 def test_the_exact_distribution_explains_nothing_and_the_frequencies_themselves_everything():
     samples = draw_from_tables(OPEN, "R18", False, IDS, SETTINGS, 4000)
-    reading, _, _ = diagnose_on_table(samples)
+    reading = read_on_table(samples)
     counts = torch.stack([reading.count_tokens(prefix) for prefix in range(len(reading.prefixes))])
     assert compute_explained_share(reading, counts, reading.p) == 0.0
     assert compute_explained_share(reading, counts, counts / counts.sum(-1, keepdim=True)) > 0.99
@@ -248,7 +283,7 @@ def test_likely_tokens_that_never_come_are_part_of_the_deviation():
     probs = torch.full((1, vocabulary), 0.2 / (vocabulary - 2), dtype=torch.float64)
     probs[0, :2] = 0.4
     counts = torch.from_numpy(np.bincount(dice.integers(2, vocabulary, 400), minlength=vocabulary)).double()[None]
-    reading, _, _ = diagnose_on_table(draw_from_tables(OPEN, "R18", False, IDS, SETTINGS, 400))
+    reading = read_on_table(draw_from_tables(OPEN, "R18", False, IDS, SETTINGS, 400))
     alike = torch.full_like(probs, 1.0 / vocabulary)
     one = replace(reading, prefixes=((),), p=probs)
     assert compute_explained_share(one, counts, probs) == 0.0 and compute_explained_share(one, counts, alike) > 0.95
@@ -263,7 +298,7 @@ def test_a_token_that_a_decoder_never_writes_does_not_fit_it():
 
 def test_only_prefixes_that_enough_samples_share_are_read():
     samples = draw_from_tables(OPEN, "R5", False, IDS, SETTINGS, 300)
-    reading, _, _ = diagnose_on_table(samples)
+    reading = read_on_table(samples)
     totals = np.bincount(reading.edge, weights=reading.count)
     assert totals.min() >= MIN_SAMPLES_PER_PREFIX and reading.prefixes[0] == ()
     assert {prefix[:-1] for prefix in reading.prefixes if prefix} <= set(reading.prefixes)

@@ -18,6 +18,7 @@ from specviz.audit.findings.text_samples import (
 )
 from specviz.decoding.samples import NONE
 from specviz.errors import EvidenceError, SettingsError
+from specviz.evidence import results
 from specviz.evidence.certificate import ALTERED, check_certificate
 from specviz.evidence.hypothesis_tests import TestPlan
 from specviz.models.table import TableModel
@@ -114,8 +115,9 @@ def answer_as(pair, name, **settings):
     )
 
 
-def test_texts_of_a_correct_decoder_are_consistent_and_those_of_a_wrong_one_rejected(pair):
-    """A false alarm once in 1,000 seeds; R18 is missed in less than one of a million. The tiny pair writes half characters all the time."""
+def test_texts_of_a_correct_decoder_are_consistent_and_those_of_a_wrong_one_rejected(pair, monkeypatch):
+    """400 samples of each kind. A false alarm once in 1,000 seeds; R18 is missed in less than one of a million. The tiny pair writes half characters all the time."""
+    monkeypatch.setattr(results, "REFERENCE_SAMPLES", 400)
     right, about = answer_as(pair, "speculative", max_tokens=2)
     assert right["verdict"] == "consistent" and "texts were compared" in right["note"]
     assert about["texts"] + 1 == len(right["answers"][0]["cells"]) and about["broken"] > 0.05
