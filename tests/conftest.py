@@ -130,15 +130,15 @@ def pytest_sessionfinish():
 
 @pytest.fixture(scope="session", autouse=True)
 def short_reports():
-    """400 samples of each kind for the test of two samples, and 12 prefixes for the distance that is computed without samples.
+    """200 samples of each kind for the test of two samples, and 6 prefixes for the distance that is computed without samples.
 
     What both detect is shown in tests/statistics/test_twosample.py and tests/evidence/analytic, with numbers of their own.
     """
     from specviz.evidence import results
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(results, "REFERENCE_SAMPLES", 400)
-        patched.setattr(results, "ANALYTIC_PREFIXES", 12)
+        patched.setattr(results, "REFERENCE_SAMPLES", 200)
+        patched.setattr(results, "ANALYTIC_PREFIXES", 6)
         yield
 
 
