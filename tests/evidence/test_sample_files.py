@@ -119,8 +119,9 @@ def build_sample_file(draws, kind="tokens", **more) -> sample_files.SampleFile:
     return sample_files.parse_samples("\n".join(build_lines(draws, kind, **more)).encode(), "f.jsonl")
 
 
-def test_more_than_four_thousand_samples_are_also_counted():
-    """Two files of 6,000 from one distribution of 40 texts, and one of another distribution at TV 0.1: detected with power far above 0.99."""
+def test_more_than_four_thousand_samples_are_also_counted(monkeypatch):
+    """The permutation test takes at most 4,000 of each file, and 1,000 here. Two files of 6,000 from one distribution of 40 texts, and one of another distribution at TV 0.1: detected with power far above 0.99."""
+    monkeypatch.setattr(sample_files, "MOST", 1000)
     rng = np.random.Generator(np.random.Philox(5))
     probs = np.full(40, 1 / 40)
     other = probs * np.repeat([1.2, 0.8], 20)

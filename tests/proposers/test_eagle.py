@@ -313,7 +313,7 @@ def test_verify_states_the_distance_of_a_chains_own_distribution(pair, allowed_f
     assert build_decoder("speculative", pair, replace(settings, tree="2-1")).compute_analytic_tv(8) is None
 
 
-@pytest.mark.parametrize("positions", [10, pytest.param(20, marks=pytest.mark.slow)], ids="{} positions".format)
+@pytest.mark.parametrize("positions", [6, pytest.param(20, marks=pytest.mark.slow)], ids="{} positions".format)
 def test_the_shipped_head_keeps_the_distribution_along_unseen_text_and_saves_passes(positions):
     """A fault at a share of 0.26 of the prefixes is found 95 times in 100, from 0.14 on with 20.
 

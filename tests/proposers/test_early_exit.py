@@ -217,7 +217,7 @@ def test_decode_and_verify_take_it_by_name(pair_folders, allowed_folder, tmp_pat
 # The exit that ships --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("positions", [10, pytest.param(20, marks=pytest.mark.slow)], ids="{} positions".format)
+@pytest.mark.parametrize("positions", [6, pytest.param(20, marks=pytest.mark.slow)], ids="{} positions".format)
 def test_the_shipped_exit_keeps_the_distribution_along_unseen_text_and_saves_passes(positions):
     """A fault at a share of 0.26 of the prefixes is found 95 times in 100, from 0.14 on with 20.
 

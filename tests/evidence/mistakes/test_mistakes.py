@@ -70,6 +70,7 @@ def test_the_documented_distances_are_those_of_every_mutant():
     assert list(read_stated()) == list(MISTAKES)
 
 
+@pytest.mark.fast_cases(10)  # the distance of the text is computed for all
 @pytest.mark.parametrize("name", MISTAKES)
 def test_the_distance_of_the_first_token_is_the_documented_one(name):
     written, exact = list_distributions(MISTAKES[name])
