@@ -462,7 +462,7 @@ FAULTS = {
 }
 
 
-@pytest.mark.fast_cases(3)
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_in_the_middle_is_a_sentence_and_keeps_what_was_collected(fault, pair, local_pair, capsys, tmp_path, monkeypatch):
     from specviz.audit.protocol import endpoint
@@ -529,6 +529,7 @@ def test_a_refusal_of_something_else_stays_the_servers_own_sentence(capsys, tmp_
     assert "status 400 (it failed)" in capsys.readouterr().err
 
 
+@pytest.mark.slow  # collection/test_collect.py has the same of the file
 def test_a_server_that_fails_half_of_the_time_is_audited_all_the_same(pair, local_pair, capsys, tmp_path, monkeypatch):
     """Each request fails with probability 1/2, at most 8 times with one body, and the first six do not: so none can fail 20 times."""
     from specviz.audit.protocol import endpoint
