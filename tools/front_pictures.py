@@ -145,7 +145,7 @@ def main() -> None:
             page,
             address,
             ".front .screen { min-height: 100vh; padding: 30px 26px 0; } .front .inside { max-width: none; }"
-            " .lede, .race .why, .race .origins, .race .end { display: none !important; } .front h2 { margin-bottom: 10px; } .race .text { height: 5.68em; }",
+            " .lede, .race .why, .race .origins, .race .end { display: none !important; } .front h2 { margin-bottom: 10px; } .race .text { height: 7.1em; }",
         )
         for _ in range(150):
             page.keyboard.press("ArrowRight")

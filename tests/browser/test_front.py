@@ -61,6 +61,8 @@ def test_under_reduced_motion_the_scenes_stand_complete_and_each_fits_a_laptop(p
     alone, drafted = (int(text.split()[0]) for text in page.locator(".race .spent").all_text_contents())
     recorded = load_recorded_race()
     assert alone == TOKENS and drafted < TOKENS / 2
+    expect(page.locator(".strip.speculative .done")).to_have_css("opacity", "1")
+    expect(page.locator(".strip.target .done")).to_have_css("opacity", "0")  # it needs all of the time that is drawn
     assert float(page.locator(".gained b").text_content().rstrip("×")) == pytest.approx(
         recorded.target.clock[TOKENS - 1] / recorded.speculative.clock[drafted - 1], abs=0.005
     )
@@ -72,6 +74,7 @@ def test_under_reduced_motion_the_scenes_stand_complete_and_each_fits_a_laptop(p
     page.keyboard.press("Home")
     page.keyboard.press("ArrowRight")  # from the beginning, a moment at a time
     expect(page.locator(".race .strip .count")).to_have_text(["0", "0"])
+    expect(page.locator(".race .done.shown")).to_have_count(0)
     assert page.locator(".speculative [data-is=draft]").count() == 1
     for _ in range(8):
         page.keyboard.press("ArrowRight")

@@ -55,7 +55,7 @@ function drawTimes(lanes, names) {
   const longest = Math.max(...lanes.map((lane) => lane.seconds));
   return h("div", { class: "times" }, ...lanes.map((lane, i) => {
     const bar = h("i", { class: `bar ${lane.key}` });
-    bar.style.width = `${(100 * lane.seconds) / longest}%`;
-    return h("span", {}, h("span", { class: "name" }, names[i]), h("span", { class: "run" }, bar), h("b", {}, seconds(lane.seconds)));
+    bar.style.setProperty("--bar", String(lane.seconds / longest));
+    return h("span", {}, h("span", { class: "name" }, names[i]), h("span", { class: "run" }, bar, h("b", {}, seconds(lane.seconds))));
   }));
 }

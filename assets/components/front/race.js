@@ -8,6 +8,7 @@ import { makeTokenLegend } from "../lib/tokens.js";
 import { findNextMoment, countEvents } from "./playback.js";
 
 const RESTS = 7; // seconds at the end before the race runs again by itself, once
+const ROOM = 0.8; // of a strip, beyond which no word fits behind what is drawn
 const LONGEST = 4000; // characters of a prompt; the server has its own limit
 
 export class Race {
@@ -175,11 +176,11 @@ function makeShortLegend(origins) {
 
 /** The time of one way, and what it has written by now: its words name what is drawn. */
 function makeStrip(key, texts) {
-  const run = h("div", { class: "run" }), count = h("b", { class: "count" }), unit = h("span", {}), spent = h("span", { class: "spent" });
+  const run = h("div", { class: "run" }), done = h("span", { class: "done" }, texts.done), count = h("b", { class: "count" }), unit = h("span", { class: "unit" }), spent = h("span", { class: "spent" });
   const drafting = key === "speculative" ? [" ", h("span", { class: "drafted" }, `${texts.and} `, h("span", { class: "swatch drafting" }), texts.drafting)] : [];
-  const node = h("div", { class: `strip ${key}` }, h("div", { class: "time", "aria-hidden": "true" }, run),
+  const node = h("div", { class: `strip ${key}` }, h("div", { class: "time", "aria-hidden": "true" }, run, done),
     h("p", { class: "written" }, count, " ", unit, " ", h("span", {}, h("span", { class: "swatch pass" }), spent), ...drafting));
-  return { node, run, count, unit, spent };
+  return { node, run, done, count, unit, spent };
 }
 
 function fillSide(lane, data, end) {
@@ -194,6 +195,7 @@ function fillSide(lane, data, end) {
       return part;
     });
   }));
+  lane.strip.done.style.left = share(data.seconds);
   lane.end = end;
   lane.data = data;
 }
@@ -225,6 +227,7 @@ function drawSide(lane, data, now, texts, plain) {
     lane.text.classList.toggle("over", lane.text.scrollTop > 1);
   }
   const { strip } = lane, gone = Math.max(0, Math.min(now, data.seconds));
+  strip.done.classList.toggle("shown", now >= data.seconds && data.seconds < ROOM * lane.end); // in what the other still needs
   say(strip.count, String(tokens));
   say(strip.unit, tokens === 1 ? texts.token : texts.tokens);
   say(strip.spent, fill(passes === 1 ? texts.pass : texts.passes, { n: passes }));
