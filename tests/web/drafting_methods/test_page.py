@@ -188,7 +188,7 @@ def test_why_large_trees_gain_on_a_server_is_said_where_they_lose_here_and_gain_
 def test_a_method_has_one_speed_with_its_tokens_and_time_and_a_lossy_one_is_never_only_faster(choice):
     one = load_recorded_comparisons()[choice]
     for shown, how in (
-        (one, "measured on two CPU cores"),
+        (one, "measured for one prompt on two CPU cores"),
         (view.compute_elsewhere(one), "computed for an H200 with a target of 8B"),
     ):
         picture = build_picture(shown, "on two CPU cores")
