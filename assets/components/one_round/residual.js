@@ -17,9 +17,10 @@ export function makeLast(view) {
     one.node = s("g", { class: "slot" }, one.bar, one.name, one.value);
     return one;
   });
-  panel.node.append(axis, note, sum);
+  const equal = ["rejected", "missing"].map((word) => ({ word, bar: s("rect", { class: word === "rejected" ? "bar q rejected" : "bar add" }), text: s("text", { class: "taken" }) }));
+  panel.node.append(axis, note, sum, ...equal.flatMap(({ bar, text }) => [bar, text]));
   const flying = s("g", { class: "flying" }, ...pieces.map((one) => one.node), marker); // above both panels: pieces cross over
-  return { ...panel, axis, note, sum, marker, pieces, flying, drawing: makeDrawForm(view) };
+  return { ...panel, axis, note, sum, equal, marker, pieces, flying, drawing: makeDrawForm(view) };
 }
 
 export function drawLastPanel(panel, plan, probs, bars, frame, from, view) {
@@ -35,6 +36,7 @@ export function drawLastPanel(panel, plan, probs, bars, frame, from, view) {
   say(panel.sum, plan.narrow && frame.landed && probs?.beta != null ? `Overlap ${number(probs.beta)} + residual ${number(probs.left ?? 0)}: exactly the target’s p.` : "");
   placeLine(panel.axis, plot.left, plot.base, plot.width);
   panel.axis.style.opacity = frame.landed ? 1 : 0;
+  drawEqual(panel.equal, plan, plot, frame.kind === "lift" ? probs?.left : null);
   drawDrawForm(panel, plan, frame, view);
   const known = frame.landed ? bars.filter((bar) => bar.end > 0) : [];
   const most = Math.max(0.05, ...known.map((bar) => bar.end));
@@ -45,14 +47,28 @@ export function drawLastPanel(panel, plan, probs, bars, frame, from, view) {
   drawMarker(panel.marker, known, { plot, scale, frame, view });
 }
 
+/** What is rejected and what is missing, one over the other: as much. */
+function drawEqual(equal, { last }, { left: x, width, top }, left) {
+  const step = Math.min(72, (last.h - 90) / 2);
+  for (const [i, { word, bar, text }] of equal.entries()) {
+    for (const node of [bar, text]) show(node, Boolean(left));
+    if (!left) continue;
+    const y = top + 16 + i * step;
+    move(text, x, y);
+    say(text, `${word} ${number(left)}`);
+    place(bar, { x, y: y + 8, width: (width * left) / Math.max(left, 0.5), height: Math.min(32, step - 30) });
+  }
+}
+
 function titleLast(panel, frame, bonus, known, view) {
   const { narrow } = view;
   const { tight } = view.plan;
-  say(panel.title, bonus ? "The bonus token" : narrow ? "The residual" : "The residual distribution");
+  const lifted = frame.kind === "lift";
+  say(panel.title, bonus ? "The bonus token" : lifted ? "As much is missing as is rejected" : narrow ? "The residual" : "The residual distribution");
   const made = tight ? "max(0, p − q), rescaled to 1" : "max(0, p − q), rescaled to 1; one draw from it";
   const lands = tight ? "one draw, by another random number" : "one draw from it, by another random number";
-  say(panel.sub, frame.drawn ? lands : made);
-  const note = frame.drawn && !known ? "The distributions of this round were not recorded." : frame.kind === "lift" ? "Next: the green parts, rescaled to 1." : "";
+  say(panel.sub, lifted ? (tight ? "rescaled to 1: the residual" : "the missing part, rescaled to 1, is the residual distribution") : frame.drawn ? lands : made);
+  const note = frame.drawn && !known ? "The distributions of this round were not recorded." : "";
   const { x, y, w, h: high } = view.plan.last;
   move(panel.note, x + w / 2, y + high / 2 + 12);
   say(panel.note, note);
