@@ -56,13 +56,13 @@ def build_block_outcomes(p: Probs, q: Probs) -> Callable[[int, int], PairOutcome
     after_each = torch.tensor([p] * 3, dtype=torch.float64)  # the target after the prefix and after each of the two
     drawn_from = torch.tensor([q] * 2, dtype=torch.float64)
 
-    def way(a: int, b: int) -> PairOutcome:
+    def compute_outcome(a: int, b: int) -> PairOutcome:
         found = compute_block_weights((a, b), after_each, drawn_from)
         h1, h2 = found.edges
         after_one = (found.left[1] / found.mass[1]).tolist() if found.mass[1] > 0.0 else p
         return PairOutcome(((1.0 - h2) * (1.0 - h1), (1.0 - h2) * h1, h2), after_none, after_one)
 
-    return way
+    return compute_outcome
 
 
 def build_greedy_outcomes(p: Probs, q: Probs) -> Callable[[int, int], PairOutcome]:
@@ -74,13 +74,13 @@ def build_greedy_outcomes(p: Probs, q: Probs) -> Callable[[int, int], PairOutcom
 def build_compare_outcomes(p: Probs, q: Probs) -> Callable[[int, int], PairOutcome]:
     """The target draws its own token, and the draft token is accepted where both agree: the token rule with a one-hot q."""
 
-    def way(a: int, b: int) -> PairOutcome:
+    def compute_outcome(a: int, b: int) -> PairOutcome:
         lefts = [_compute_residual(p, _build_one_hot(x, len(p))) for x in (a, b)]
         return PairOutcome(
             _combine_acceptance(compute_acceptance_probability(p[a], 1.0), compute_acceptance_probability(p[b], 1.0)), *lefts
         )
 
-    return way
+    return compute_outcome
 
 
 RULES: dict[str, tuple[TwoTokenRule, bool]] = {  # the rule, and whether its draft tokens are the draft's most likely token

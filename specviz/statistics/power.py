@@ -97,14 +97,16 @@ def find_detectable_rate(mean: float, variance: float, n: float, alpha: float = 
     rate, edge = mean / n, (stats.norm.isf(alpha / 2.0) * sqrt(max(variance, 0.0)) + 1.0) / n
     z = stats.norm.isf(1.0 - power)
 
-    def margin(delta: float, sign: int) -> float:
+    def compute_margin(delta: float, sign: int) -> float:
         changed = rate + sign * delta
         return delta - edge - z * sqrt(max(0.0, changed * (1.0 - changed)) / n)
 
     found = []
     for sign, limit in ((1, 1.0 - rate), (-1, rate)):
         if limit > 0.0:
-            found.append(float(optimize.brentq(margin, 0.0, limit, args=(sign,))) if margin(limit, sign) > 0.0 else 1.0)
+            found.append(
+                float(optimize.brentq(compute_margin, 0.0, limit, args=(sign,))) if compute_margin(limit, sign) > 0.0 else 1.0
+            )
     return max(found, default=1.0)
 
 

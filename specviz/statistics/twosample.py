@@ -68,18 +68,18 @@ def compute_permutation_test(
     total = n + m
     spread = np.sqrt(n * m / total**2 * sizes * (total - sizes) / (total - 1.0))  # hypergeometric
 
-    def largest(labels: np.ndarray) -> np.ndarray:
+    def find_largest(labels: np.ndarray) -> np.ndarray:
         """The statistic, (B,). labels (B, N): 1 for the first sample, in sorted order."""
         below = np.concatenate([np.zeros((len(labels), 1), dtype=np.int32), np.cumsum(labels, axis=1, dtype=np.int32)], axis=1)
         return (np.abs(below[:, ends] - below[:, starts] - n * sizes / total) / spread).max(axis=1)
 
     labels = np.repeat(np.array([1, 0], dtype=np.int8), [n, m])  # one byte each: permuting them is most of the work
-    observed = float(largest(labels[order][None])[0])
+    observed = float(find_largest(labels[order][None])[0])
     random, null = make_generator(seed, RandomUse.PERMUTATION), []
     for begin in range(0, permutations, AT_ONCE):
         on_progress(begin / permutations)
         repeated = np.tile(labels, (min(AT_ONCE, permutations - begin), 1))
-        null.append(largest(random.permuted(repeated, axis=1)))
+        null.append(find_largest(random.permuted(repeated, axis=1)))
     extremes = np.concatenate(null)
     p_value = (1 + int((extremes >= observed * (1.0 - 1e-12)).sum())) / (1 + permutations)
     detectable = None

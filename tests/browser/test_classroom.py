@@ -134,7 +134,9 @@ def test_a_lesson_survives_a_reload_a_lost_connection_and_a_new_server(own_serve
     keys.reload()
     has(keys, 1)
     expect(wall.get_by_role("img", name=re.compile("122 samples"))).to_be_visible()
-    assert not wall.get_by_text("has let go of what this page had").count(), "nothing was lost, and nothing covers the wall"
+    assert not wall.get_by_text("results of this page are no longer on the server").count(), (
+        "nothing was lost, and nothing covers the wall"
+    )
 
     teacher.reload()
     begin(teacher, "Predict")

@@ -91,8 +91,8 @@ def _read_bias(bias: Any, vocabulary: int) -> dict[int, float]:
     return found
 
 
-def _read_number(asked: Mapping[str, Any], name: str, low: float, high: float) -> float:
-    value = asked.get(name, 0.0)
+def _read_number(body: Mapping[str, Any], name: str, low: float, high: float) -> float:
+    value = body.get(name, 0.0)
     if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value) or not low <= value <= high:
         raise SettingsError(
             name, value if isinstance(value, int | float) else str(value)[:40], f"a number from {low:g} to {high:g}"

@@ -326,8 +326,8 @@ class Endpoint:
 class _RetryError(Exception):
     """A stream that did not begin and may be asked for again. wait: seconds, at least."""
 
-    def __init__(self, said: str, status: int, wait: float):
-        super().__init__(said)
+    def __init__(self, message: str, status: int, wait: float):
+        super().__init__(message)
         self.status, self.wait = status, wait
 
 

@@ -115,13 +115,13 @@ def measure_next_distribution(
     possible = torch.where(handed.q(node) > 0.0, rejected, 0.0)
     draft_tokens = possible.topk(max(1, min(8, int((possible > 0.0).sum())))).indices.numpy()
 
-    def replaced(v: np.ndarray) -> np.ndarray:
+    def replace_tokens(v: np.ndarray) -> np.ndarray:
         """Replacements of different rejected draft tokens in turn, because the replacement must not depend on which one it was."""
         tokens = np.resize(draft_tokens, len(v))
         return run_rule(rule, handed, node, tokens, np.full(len(v), LAST), v)[1]
 
     belief = _compute_replacement(rule, handed, node)
-    replacement = recover_distribution(replaced, handed.p[node] if belief is None else belief, SLACK)[0]
+    replacement = recover_distribution(replace_tokens, handed.p[node] if belief is None else belief, SLACK)[0]
     return draft_probs * accepted + rejection_rate * replacement
 
 

@@ -46,31 +46,31 @@ def open_setup(pair: LoadedPair, key: str) -> ServedTarget:
     Raises ModelError if the pair cannot be served so, UnsupportedModelError if its layers have no such form.
     """
 
-    def network(model: PreTrainedModel) -> ServedTarget:
+    def wrap_network(model: PreTrainedModel) -> ServedTarget:
         return ServedTarget(lambda settings: pair.source(model, settings, pair.vocabulary))
 
-    def behind(processor: Callable, kind: type[ProcessedModel] = ProcessedModel) -> ServedTarget:
+    def wrap_processor(processor: Callable, kind: type[ProcessedModel] = ProcessedModel) -> ServedTarget:
         return ServedTarget(lambda settings: kind(pair.source(pair.target, settings, pair.vocabulary), processor))
 
     match key:
         case "fp32":
-            return network(pair.target)
+            return wrap_network(pair.target)
         case "bf16":
-            return network(round_to_bfloat16(pair.target))
+            return wrap_network(round_to_bfloat16(pair.target))
         case "int8":
-            return network(quantize_model(pair.target))
+            return wrap_network(quantize_model(pair.target))
         case "int8-pass":
-            return network(quantize_model(pair.target, PassScaleLinear))
+            return wrap_network(quantize_model(pair.target, PassScaleLinear))
         case "top-k":
-            return ServedTarget(lambda settings: network(pair.target).open(replace(settings, top_k=TOP_K)))
+            return ServedTarget(lambda settings: wrap_network(pair.target).open(replace(settings, top_k=TOP_K)))
         case "ban":
-            return behind(SuppressTokensLogitsProcessor(find_banned_tokens(pair)))
+            return wrap_processor(SuppressTokensLogitsProcessor(find_banned_tokens(pair)))
         case "ban-draws":
-            return replace(network(pair.target), rule=ProcessedDrawsRule(ban_tokens(find_banned_tokens(pair))))
+            return replace(wrap_network(pair.target), rule=ProcessedDrawsRule(ban_tokens(find_banned_tokens(pair))))
         case "penalty":
-            return behind(RepetitionPenaltyLogitsProcessor(PENALTY))
+            return wrap_processor(RepetitionPenaltyLogitsProcessor(PENALTY))
         case "penalty-once":
-            return behind(RepetitionPenaltyLogitsProcessor(PENALTY), OncePerRoundModel)
+            return wrap_processor(RepetitionPenaltyLogitsProcessor(PENALTY), OncePerRoundModel)
         case _:
             raise KeyError(key)
 

@@ -27,7 +27,7 @@ It comes with documentation in its folder `docs`; `make docs` makes a site of it
 - every term: `glossary.md`
 - papers, what each found, and how to cite: `reading.md`
 """  # in Streamlit's menu
-SESSION_GONE = "The server has let go of what this page had. Please compute or upload it again."
+SESSION_GONE = "The results of this page are no longer on the server. Please compute or upload it again."
 FIRST, LAST, REASON_LAST = (
     "Start",
     "Back to the start",

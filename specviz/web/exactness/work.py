@@ -81,14 +81,14 @@ def draw_samples(state: ExactnessState, ticket: Ticket, count: int) -> None:
         finally:
             _global_generator.release()
 
-    def more(result: ExactnessResult, arms: Sequence[Samples]) -> dict[str, Any]:
+    def build_changes(result: ExactnessResult, arms: Sequence[Samples]) -> dict[str, Any]:
         through = len(arms[0]) if source != "assisted" and modes[0] == ENGINE else 0
         found: dict[str, Any] = {"engine": result.engine + through}
         if bench.n in POINTS:
             found["steps"] = (*result.steps, FillStep.from_shares(bench.session.report()[0]))
         return found
 
-    sampling.draw_in_shards(state, ticket, count, most, POINTS, draw_both, more)
+    sampling.draw_in_shards(state, ticket, count, most, POINTS, draw_both, build_changes)
 
 
 def run_many_seeds(state: ExactnessState, ticket: Ticket, seeds: int = SEEDS, samples: int = SEED_SAMPLES) -> None:

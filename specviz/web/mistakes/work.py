@@ -69,7 +69,7 @@ def draw_samples(state: MistakeState, ticket: Ticket, count: int, before: int = 
     """Draw ``count`` more samples of both decoders. before: samples that this piece of work has drawn already."""
     bench, question = prepare_session(state, ticket), state.question
 
-    def more(result: MistakeResult, arms: Sequence[Samples]) -> dict[str, Any]:
+    def build_changes(result: MistakeResult, arms: Sequence[Samples]) -> dict[str, Any]:
         assert result.curve is not None
         curve, steps, same = result.curve, result.steps, int((arms[0].tokens == arms[1].tokens).all(1).sum())
         if bench.n in POINTS:
@@ -77,7 +77,7 @@ def draw_samples(state: MistakeState, ticket: Ticket, count: int, before: int = 
         return {"curve": curve, "steps": steps, "same": result.same + same}
 
     work.draw_in_shards(
-        state, ticket, count, SHARD if question.on_shared_distributions else SLOW_SHARD, POINTS, bench.draw, more, before
+        state, ticket, count, SHARD if question.on_shared_distributions else SLOW_SHARD, POINTS, bench.draw, build_changes, before
     )
 
 

@@ -99,7 +99,7 @@ def build_round_package(
 def _list_slides(trace: Trace, shown: int) -> dict[str, Callable[[], bytes]]:
     """Name -> what draws it: all steps of the round as slides in one PDF, and as an animation."""
 
-    def deck() -> bytes:
+    def build_deck() -> bytes:
         from specviz.export import matplotlib_adapter
         from specviz.web.one_round import slides  # imported only when a figure is asked for
 
@@ -107,12 +107,12 @@ def _list_slides(trace: Trace, shown: int) -> dict[str, Callable[[], bytes]]:
         steps = range(len(payload["rounds"][shown]["steps"]))
         return matplotlib_adapter.save_pdf([slides.draw_slide(payload, shown, step) for step in steps])
 
-    def animation() -> bytes:
+    def build_gif() -> bytes:
         from specviz.web.one_round import slides
 
         return slides.build_animation(build_round_payload(trace), shown)
 
-    return {f"round-{shown + 1}-slides.pdf": deck, f"round-{shown + 1}.gif": animation}
+    return {f"round-{shown + 1}-slides.pdf": build_deck, f"round-{shown + 1}.gif": build_gif}
 
 
 def _quote_token(trace: Trace, token: int | None) -> str:

@@ -14,7 +14,7 @@ from specviz.web.pair_picker.state import PairPickerState, PairRequest
 class TicketProgress:
     """Ticks for work of others, which takes whatever is raised in its midst for a failure of its own.
 
-    So a tick raises nothing; the work asks ``cancelled`` between its steps, and ends by itself.
+    So a tick raises nothing; the work calls ``is_cancelled`` between its steps, and ends by itself.
     """
 
     def __init__(self, ticket: Ticket):
@@ -26,7 +26,7 @@ class TicketProgress:
         except CancelledError:
             self._stopped = True
 
-    def cancelled(self) -> bool:
+    def is_cancelled(self) -> bool:
         return self._stopped or self.ticket.is_unwanted
 
 
@@ -41,7 +41,7 @@ def check_pair(state: PairPickerState, ticket: Ticket, request: PairRequest) -> 
         request.device,
         request.dtype,
         on_progress=lambda share, what="", /: ticket.tick(share, f"Looking at {what}"),
-        cancelled=TicketProgress(ticket).cancelled,
+        cancelled=TicketProgress(ticket).is_cancelled,
     )
     state.store(ticket, check=found)
     ticket.tick(1.0)
@@ -59,7 +59,7 @@ def download_pair(state: PairPickerState, ticket: Ticket, request: PairRequest) 
         download_models(
             found.listings,
             lambda done, total: ends.tick(done / max(total, 1), f"Downloading: {format_bytes(done)} of {format_bytes(total)}"),
-            ends.cancelled,
+            ends.is_cancelled,
         )
     except CancelledError as cancelled:
         state.store(ticket, notes=[str(cancelled)])
