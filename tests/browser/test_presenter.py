@@ -304,6 +304,7 @@ def test_a_clicker_replays_whole_text_round_by_round_and_its_youngest_token_stay
     for _ in range(2):
         page.keyboard.press("PageDown")
     expect(notes.locator(".place")).to_have_text("Both texts")
+    assert page.locator(".lane > .text").evaluate_all("lanes => lanes.map((one) => one.scrollTop)") == [0, 0], "at its first line"
 
 
 SCREEN = """() => { const view = document.querySelector(".stMain.presenting"), box = view.getBoundingClientRect();
