@@ -128,6 +128,7 @@ def test_style_sheets_use_the_tokens(name):
         "--room",
         "--end",
         "--box",
+        "--aside",
     }
     assert {use for use in re.findall(r"var\((--[a-z][\w-]*)", sheet) if not use.startswith("--st-")} <= own | set_by_scripts
 
