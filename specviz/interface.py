@@ -9,6 +9,7 @@ where the keyword arguments win. Results are records: ``to_record`` gives what J
 
 from __future__ import annotations
 
+import inspect
 import json
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,11 +18,12 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
+from specviz.decoding.method_checks import check_methods, refuse_unread_cuts
 from specviz.decoding.run import record_run
 from specviz.decoding.samples import Coverage
-from specviz.errors import ModelError, SettingsError
+from specviz.errors import ModelError, SettingsError, suggest
 from specviz.evidence.decoder import build_decoder, resolve_name, with_mistake
-from specviz.evidence.sampling.effort import DEFAULT_SAMPLING, SAMPLE_TOKENS
+from specviz.evidence.sampling.effort import DEFAULT_SAMPLING, SAMPLE_TOKENS, refuse_unused_sampling
 from specviz.evidence.sampling.plan import SamplingPlan
 from specviz.evidence.sampling.session import Session
 from specviz.export.report import write_certificate
@@ -34,7 +36,7 @@ from specviz.pair_options import PairOptions
 from specviz.progress import ProgressCallback, ignore_progress
 from specviz.proposers.trees.node_count import choose_node_count
 from specviz.records import write
-from specviz.settings import DEFAULTS, GAMMA_MAX, Settings, check_whole
+from specviz.settings import DEFAULTS, DRAFTING_FIELDS, FOREIGN_NAMES, GAMMA_MAX, RENAMED, Settings, check_whole
 from specviz.speed.prediction.assessment import assess_pair
 from specviz.speed.prediction.plan import make_plan
 from specviz.speed.prediction.plan_effort import DEFAULT_EFFORT, PlanEffort
@@ -281,7 +283,7 @@ class Pair:
         Raises:
             SettingsError: A value is out of range, a name is unknown, or the prompt does not fit.
         """
-        return Decoding(self._run(prompt, settings, 0, on_progress, options))
+        return Decoding(self._run(prompt, settings, 0, on_progress, options, self.decode))
 
     def trace(
         self,
@@ -294,7 +296,7 @@ class Pair:
     ) -> Trace:
         """As ``decode``, but keep the ``bars`` most probable tokens of both distributions at every position, for figures."""
         check_whole("bars", bars, 1, 10**6, "a whole number from 1")
-        return self._run(prompt, settings, bars, on_progress, options)
+        return self._run(prompt, settings, bars, on_progress, options, self.trace)
 
     @preserve_thread_count()
     def verify(
@@ -330,9 +332,10 @@ class Pair:
             EvidenceError: Nothing can be tested.
         """
         plan = SamplingPlan(mode, samples, min_tv, seconds)
-        settings = self._build_settings(prompt, settings, options, SAMPLE_TOKENS.default)
+        settings = self._build_settings(self.verify, prompt, settings, options, SAMPLE_TOKENS.default)
         SAMPLE_TOKENS.check(settings.max_new_tokens)
         name = resolve_name(decoder)
+        refuse_unused_sampling(name, settings, plan)
         made = build_decoder(name, self._pair, with_mistake(name, settings))
         session = Session(made, plan)
         begun: list[str] = []
@@ -385,12 +388,13 @@ class Pair:
                 this name.
             TraceError: The file holds no cost model.
         """
-        wanted = tuple(sorted(set(gammas)))
-        for gamma in wanted or (0,):
-            check_whole("gammas", gamma, 1, GAMMA_MAX, f"whole numbers from 1 to {GAMMA_MAX}")
+        wanted = _read_gammas(gammas)
+        if "gamma" in options:
+            allowed = "left out of a plan, which compares the draft lengths of gammas"
+            raise SettingsError("gamma", options["gamma"], allowed)
         effort = PlanEffort(continuations, opening, probes, check, runs, seconds=seconds)
-        settings = self._build_settings("", settings, {**options, "gamma": wanted[-1]}, PLANNED)
-        text = texts if isinstance(texts, str) else "\n\n".join(texts)
+        settings = replace(self._build_settings(self.plan, "", settings, options, PLANNED), gamma=wanted[-1])
+        text = _join_texts(texts)
         model = find_cost_model(costs) if costs else None
         return Plan(make_plan(self._pair, settings, text, wanted, effort, name, on_progress, cost_model=model))
 
@@ -427,28 +431,54 @@ class Pair:
             SettingsError: A value is out of range, or the text is too short.
         """
         effort = AssessmentEffort(seconds)
-        settings = self._build_settings(prompt, settings, options)
+        for chosen in ("gamma", "max_new_tokens", *DRAFTING_FIELDS):
+            if chosen in options:
+                allowed = "left out of a first look, which chooses it"
+                raise SettingsError(chosen.replace("_", "-"), options.get(chosen), allowed)
+        settings = self._build_settings(self.assess, prompt, settings, options)
         text, name = (texts, name) if texts else (load_plan_text(), f"{PLAN_TEXT}.txt")
         return assess_pair(self._pair, settings, text, effort, name, on_progress, show, preflight)
 
     def _build_settings(
-        self, prompt: str, given: Settings | None, options: Mapping[str, Any], max_new_tokens: int = DEFAULTS.max_new_tokens
+        self,
+        call: Callable[..., Any],
+        prompt: str,
+        given: Settings | None,
+        options: Mapping[str, Any],
+        max_new_tokens: int = DEFAULTS.max_new_tokens,
     ) -> Settings:
-        """Settings of a call: the given ones or the defaults, with the options over them. max_new_tokens: the call's default."""
-        if unknown := sorted(set(options) - PairOptions.__annotations__.keys()):
-            raise SettingsError("option", unknown[0], f"one of {', '.join(PairOptions.__annotations__)}")
+        """Settings of a call: the given ones or the defaults, with the options over them.
+
+        max_new_tokens: the call's default, which takes the place of that of ``Settings``.
+
+        Raises SettingsError for what a command refuses: an unknown name, or a value that has no effect.
+        """
+        for name in options:
+            _check_name(name, call)
+        if given is not None and not isinstance(given, Settings):
+            raise SettingsError("settings", given, "a specviz.Settings; options are keyword arguments, such as gamma=4")
         own = {name: getattr(self._settings, name) for name in ("pair", "device", "dtype")}
-        base = replace(self._settings, max_new_tokens=max_new_tokens) if given is None else replace(given, **own)
+        base = self._settings if given is None else replace(given, **own)
+        if given is None or base.max_new_tokens == DEFAULTS.max_new_tokens:
+            base = replace(base, max_new_tokens=max_new_tokens)
         changes = {**options, "prompt": prompt or base.prompt}
         settings = choose_node_count(replace(base, **changes))
+        refuse_unread_cuts(settings)
+        check_methods(settings)
         allow_paths(settings)
         return settings
 
     @preserve_thread_count()
     def _run(
-        self, prompt: str, given: Settings | None, bars: int, on_progress: ProgressCallback, options: Mapping[str, Any]
+        self,
+        prompt: str,
+        given: Settings | None,
+        bars: int,
+        on_progress: ProgressCallback,
+        options: Mapping[str, Any],
+        call: Callable[..., Any],
     ) -> Trace:
-        settings, made = self._build_settings(prompt, given, options), 0
+        settings, made = self._build_settings(call, prompt, given, options), 0
 
         def report_progress(round_: Any) -> None:
             nonlocal made
@@ -456,6 +486,40 @@ class Pair:
             on_progress(min(1.0, made / settings.max_new_tokens), f"{made} of at most {settings.max_new_tokens} tokens")
 
         return record_run(self._pair, settings, bars=bars, on_round=report_progress)
+
+
+def _check_name(name: str, call: Callable[..., Any]) -> None:
+    """Raise SettingsError for a keyword argument that a method of ``Pair`` does not have; old names are answered with the present one."""
+    if name in PairOptions.__annotations__:
+        return
+    own = [one.name for one in inspect.signature(call).parameters.values() if one.kind is one.KEYWORD_ONLY]
+    known = (*PairOptions.__annotations__, *own)
+    if RENAMED.get(name) in known:
+        raise SettingsError("option", name, f"{RENAMED[name]}, its present name")
+    if FOREIGN_NAMES.get(name) in known:
+        raise SettingsError("option", name, f"{FOREIGN_NAMES[name]}, its name here")
+    raise SettingsError("option", name, f"one of {', '.join(known)}{suggest(name, known)}")
+
+
+def _read_gammas(gammas: Iterable[int]) -> tuple[int, ...]:
+    """Draft lengths, ascending, each once. Raises SettingsError."""
+    allowed = f"whole numbers from 1 to {GAMMA_MAX}"
+    if isinstance(gammas, int):
+        raise SettingsError("gammas", gammas, f"{allowed}, such as ({gammas},)")
+    if isinstance(gammas, str) or not isinstance(gammas, Iterable):
+        raise SettingsError("gammas", gammas, f"{allowed}, such as range(1, 9)")
+    wanted = tuple(gammas)
+    for gamma in wanted or (0,):
+        check_whole("gammas", gamma, 1, GAMMA_MAX, allowed)
+    return tuple(sorted(set(wanted)))
+
+
+def _join_texts(texts: str | Sequence[str]) -> str:
+    """One text, or several with a blank line between them. Raises SettingsError."""
+    parts = [texts] if isinstance(texts, str) else list(texts) if isinstance(texts, Iterable) else [texts]
+    if not all(isinstance(one, str) for one in parts):
+        raise SettingsError("texts", texts, "a text or several")
+    return "\n\n".join(parts)
 
 
 def _save_text(path: str | PathLike[str], content: str, over: bool) -> Path:

@@ -75,7 +75,7 @@ class Setting:
 
     @property
     def option(self) -> str:
-        return f"--{self.label}"
+        return write_option(self.name)
 
     @property
     def range(self) -> str:
@@ -198,7 +198,7 @@ class Settings:
         read_tree_shape(self.tree)
         read_warpers(self.warpers)
         _check_prompt(self.prompt)
-        for (position, purpose), u in self.uniforms.items():
+        for (position, purpose), u in _list_uniforms(self.uniforms):
             check_uniform(position, purpose, u)
 
     @property
@@ -317,6 +317,11 @@ def is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
+def write_option(name: str) -> str:
+    """A name as an option of the command line: ``max_new_tokens`` -> ``--max-new-tokens``."""
+    return f"--{name.replace('_', '-')}"
+
+
 def check_whole(name: str, value: object, low: int, high: int, allowed: str | None = None) -> None:
     """Raise SettingsError unless the value is a whole number from ``low`` to ``high``."""
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
@@ -327,6 +332,13 @@ def check_number(name: str, value: object, low: float, high: float, allowed: str
     """Raise SettingsError unless the value is a number from ``low`` (or ``above`` it) to ``high``."""
     if not is_number(value) or not low <= value <= high or (above and value == low):
         raise SettingsError(name, value, allowed)
+
+
+def _list_uniforms(uniforms: object) -> list[tuple[tuple[int, str], float]]:
+    """The chosen random numbers. Raises SettingsError unless they are a mapping by position and purpose."""
+    if not isinstance(uniforms, Mapping) or not all(isinstance(key, tuple) and len(key) == 2 for key in uniforms):
+        raise SettingsError("uniforms", uniforms, "a mapping such as {(3, 'accept'): 0.71}")
+    return list(uniforms.items())
 
 
 def _check_prompt(prompt: str) -> None:
@@ -414,6 +426,20 @@ SAMPLING_FIELDS = _list_group("sampling")  # with the pair and the prompt they d
 CUT_FIELDS = tuple(name for name in SAMPLING_FIELDS if SETTINGS[name].optional)  # top_k, top_p and min_p; None: off
 DRAFTING_FIELDS = _list_group("drafting")  # drafting method, acceptance rule, and what they read
 OLD_NAMES = {one.old: name for name, one in SETTINGS.items() if one.old}
+RENAMED = OLD_NAMES | {  # options and keyword arguments of earlier versions -> their present names
+    "tv": "min_tv",
+    "go_on": "ignore_checks",
+    "coin": "uniform",
+    "laws": "probs",
+    "draws": "samples",
+}
+FOREIGN_NAMES = {  # names in transformers, vLLM, SGLang and llama.cpp -> what has this meaning here
+    **dict.fromkeys(("model", "model_path", "target_model"), "target"),
+    **dict.fromkeys(("draft_model", "assistant_model", "speculative_model", "model_draft"), "draft"),
+    **dict.fromkeys(("num_speculative_tokens", "num_assistant_tokens", "num_draft_tokens", "draft_max"), "gamma"),
+    **dict.fromkeys(("max_tokens", "n_predict", "num_tokens", "length"), "max_new_tokens"),
+    **dict.fromkeys(("torch_dtype", "precision"), "dtype"),
+}
 GAMMA_MAX = int(SETTINGS["gamma"].high)
 LOOKUP_TOKENS = 3  # most tokens of a text's ending that copied drafting looks up
 LENGTH_MAX = int(SETTINGS["max_new_tokens"].high)  # tokens of a run, and so positions of a random number

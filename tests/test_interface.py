@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
 import specviz
+from specviz import interface
 from specviz.__main__ import main
 from specviz.errors import ModelError, SettingsError
 from specviz.pair_options import PairOptions
@@ -60,6 +62,30 @@ def test_settings_are_an_argument_too_and_options_win(own_pair):
     one, other = own_pair.decode(settings=settings), own_pair.decode("Once", gamma=2, max_new_tokens=6, seed=3)
     assert one.trace.settings == other.trace.settings and one.tokens == other.tokens
     assert own_pair.decode(settings=settings, max_new_tokens=4).trace.settings["max_new_tokens"] == 4
+
+
+def test_every_method_takes_settings_and_its_own_default_length(own_pair):
+    """A Settings says nothing of the length unless it has another one than its default: verify draws 3 tokens, plan 96."""
+    settings = Settings(temperature=0.8, seed=3, pair="another", dtype="float64")
+    options = {"temperature": 0.8, "seed": 3}
+    assert own_pair.decode("Once", settings).trace == own_pair.decode("Once", **options).trace
+    assert own_pair.trace("Once", settings) == own_pair.trace("Once", **options)
+    some = {"samples": 500, "min_tv": 0.5, "mode": "shared-distributions"}
+    found = own_pair.verify("Once", settings, **some)
+    assert (
+        found.record["settings"]["max_new_tokens"] == 3
+        and found.to_record() == own_pair.verify("Once", **options, **some).to_record()
+    )
+    plan = own_pair.plan(TEXT[0] * 9, settings, gammas=(1,), continuations=2, opening=8, probes=0)
+    assert plan.plan.length == 96 and plan.plan.settings.temperature == 0.8
+    longer = replace(settings, max_new_tokens=8)
+    assert own_pair.plan(TEXT[0] * 4, longer, gammas=(1,), continuations=2, opening=8, probes=0).plan.length == 8
+    assert own_pair.verify("Once", replace(settings, max_new_tokens=2), **some).record["settings"]["max_new_tokens"] == 2
+
+
+def test_assess_takes_settings(own_pair, monkeypatch):
+    monkeypatch.setattr(interface, "assess_pair", lambda pair, settings, *others: settings)
+    assert own_pair.assess(prompt="Once", settings=Settings(temperature=0.8)).temperature == 0.8
 
 
 def test_it_writes_what_the_command_writes_and_its_trace_is_the_commands(own_pair, pair_folders, capsys):
@@ -251,6 +277,77 @@ BAD = {
     "a short text": (lambda pair: pair.plan("short", opening=8, max_new_tokens=8), "text must be at least 16 tokens long"),
     "unknown costs": (lambda pair: pair.plan(TEXT[0] * 9, costs="a100"), "costs must be h200-1.7b, h200-8b, two-cpu-cores"),
     "a tree": (lambda pair: pair.plan(TEXT[0] * 9, proposer="tree"), "proposer must be one of draft"),
+    "a draft length of a plan": (
+        lambda pair: pair.plan(TEXT[0], gamma=4),
+        "gamma must be left out of a plan, which compares the draft lengths of gammas, got 4.",
+    ),
+    "one gamma": (lambda pair: pair.plan(TEXT[0], gammas=3), "gammas must be whole numbers from 1 to 16, such as (3,), got 3."),
+    "gammas of the command": (
+        lambda pair: pair.plan(TEXT[0], gammas="1-8"),
+        "gammas must be whole numbers from 1 to 16, such as range(1, 9), got '1-8'.",
+    ),
+    "names among gammas": (
+        lambda pair: pair.plan(TEXT[0], gammas=(2, "a")),
+        "gammas must be whole numbers from 1 to 16, got 'a'.",
+    ),
+    "texts": (lambda pair: pair.plan(5), "texts must be a text or several, got 5."),
+    "numbers for texts": (lambda pair: pair.plan(["a", 5]), "texts must be a text or several, got ['a', 5]."),
+    "options as settings": (
+        lambda pair: pair.decode("x", {"gamma": 4}),
+        "settings must be a specviz.Settings; options are keyword arguments, such as gamma=4, got {'gamma': 4}.",
+    ),
+    "settings as a prompt": (lambda pair: pair.decode(Settings()), "prompt must be text, got Settings("),
+    "uniforms": (
+        lambda pair: pair.decode("x", uniforms=[0.5]),
+        "uniforms must be a mapping such as {(3, 'accept'): 0.71}, got [0.5].",
+    ),
+    "a position alone": (
+        lambda pair: pair.decode("x", uniforms={3: 0.5}),
+        "uniforms must be a mapping such as {(3, 'accept'): 0.71}",
+    ),
+    "an old name": (lambda pair: pair.decode("x", length=4), "option must be max_new_tokens, its present name, got 'length'."),
+    "an old name of verify's": (lambda pair: pair.verify("x", tv=0.1), "option must be min_tv, its present name, got 'tv'."),
+    "another project's name": (
+        lambda pair: pair.decode("x", num_speculative_tokens=4),
+        "option must be gamma, its name here, got 'num_speculative_tokens'.",
+    ),
+    "a misspelled name": (lambda pair: pair.decode("x", temprature=0.5), "(did you mean temperature?), got 'temprature'."),
+    "an unread tree": (
+        lambda pair: pair.decode("x", proposer="ngram", tree="2-2"),
+        "tree must be left out with proposer ngram, which does not read it (eagle, medusa, tree read it), got '2-2'.",
+    ),
+    "an unread tree of settings": (
+        lambda pair: pair.trace("x", Settings(proposer="ngram", tree="2-2")),
+        "tree must be left out with proposer ngram",
+    ),
+    "a cut at temperature 0": (
+        lambda pair: pair.decode("x", temperature=0.0, top_k=3),
+        "top-k must be left out at temperature 0, where the most probable token is kept anyway, got 3.",
+    ),
+    "a cut of a plan at temperature 0": (
+        lambda pair: pair.plan(TEXT[0] * 9, temperature=0.0, top_p=0.9),
+        "top-p must be left out at temperature 0",
+    ),
+    "a method beside a mistake": (
+        lambda pair: pair.verify("x", decoder="R5", proposer="ngram"),
+        "proposer must be left out with decoder R5, which brings its own, got 'ngram'.",
+    ),
+    "a draft length of the target alone": (
+        lambda pair: pair.verify("x", decoder="target", gamma=2),
+        "gamma must be left out with decoder target, which drafts nothing, got 2.",
+    ),
+    "a mode of assisted generation": (
+        lambda pair: pair.verify("x", decoder="assisted", mode="engine"),
+        "mode must be left out with decoder assisted, which draws one text at a time, got 'engine'.",
+    ),
+    "seconds of shared distributions": (
+        lambda pair: pair.verify("x", mode="shared-distributions", seconds=5.0),
+        "seconds must be left out with mode shared-distributions, where samples says how much is drawn, got 5.0.",
+    ),
+    "a method for all methods": (
+        lambda pair: pair.assess(proposer="ngram"),
+        "proposer must be left out of a first look, which chooses it, got 'ngram'.",
+    ),
     "bars": (lambda pair: pair.trace("a", bars=0), "bars must be a whole number from 1, got 0."),
     "a catalog name": (lambda pair: specviz.Pair.from_pretrained("nowhere"), "There is no pair 'nowhere'."),
     "bits": (lambda pair: specviz.Pair.from_pretrained("a", "b", draft_bits=4), "draft_bits must be 8, or left out, got 4."),

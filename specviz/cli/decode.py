@@ -19,12 +19,12 @@ from specviz.cli.common.command_options import (
     add_pair_options,
     add_run_options,
     check_cluster,
-    check_methods,
     describe_drafting,
     load_models,
     read_run_settings,
 )
 from specviz.cli.common.output import add_format_option, use_color
+from specviz.decoding.method_checks import check_methods
 from specviz.errors import SettingsError
 from specviz.models.pairs.names import describe_draftable
 from specviz.records import write

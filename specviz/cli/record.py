@@ -15,13 +15,12 @@ from specviz.cli.common.command_options import (
     add_drafting_options,
     add_pair_options,
     add_run_options,
-    check_methods,
     load_models,
     read_run_settings,
-    refuse_drafting_options,
 )
 from specviz.cli.common.output import NO_VERDICT
 from specviz.cli.common.progress import Progress, log_line
+from specviz.decoding.method_checks import check_methods, refuse_drafting
 from specviz.errors import SettingsError
 from specviz.proposers.trees.node_count import choose_node_count
 from specviz.records import ASSETS, Schema, read_text
@@ -387,7 +386,7 @@ def run(options: argparse.Namespace) -> int:
         if (value := getattr(options, option)) < least:
             raise SettingsError(option, value, f"{least} or more")
     if name not in ("opening", "pair"):
-        refuse_drafting_options(options, f"record {name}")
+        refuse_drafting(settings, f"record {name}")
     schema = Schema(SCHEMA.name if name == "opening" else name, 0, "The record")
     out = options.out or (COST_MODEL if name == "costs" else ASSETS / "traces" / f"{name}.json")
     if name == "pair" and options.out is None:

@@ -15,10 +15,10 @@ from specviz.cli.common.command_options import (
     add_sampling_options,
     add_seed_option,
     add_setting,
-    refuse_unread_cuts,
 )
 from specviz.cli.common.output import NO_VERDICT, NOTHING_TESTED, add_format_option, wrap_sentences
 from specviz.cli.common.progress import Progress
+from specviz.decoding.method_checks import refuse_unread_cuts
 from specviz.errors import SettingsError
 from specviz.models.pairs.catalog import PAIRS
 from specviz.models.pairs.names import PairPlaces, check_place, format_options

@@ -17,18 +17,17 @@ from specviz.cli.common.command_options import (
     add_seed_option,
     add_setting,
     check_cluster,
-    check_methods,
     describe_drafting,
     load_models,
     read_settings,
-    refuse_drafting_options,
 )
 from specviz.cli.common.output import NO_VERDICT, NOTHING_TESTED, add_report_options, print_record, write_report
 from specviz.cli.common.progress import Progress
+from specviz.decoding.method_checks import check_methods
 from specviz.errors import SettingsError
-from specviz.evidence.sampling.effort import DEFAULT_SAMPLING, SAMPLE_TOKENS, SamplingEffort
+from specviz.evidence.sampling.effort import DEFAULT_SAMPLING, SAMPLE_TOKENS, SamplingEffort, refuse_unused_sampling
 from specviz.models.pairs.names import describe_draftable
-from specviz.settings import DEFAULTS, Settings
+from specviz.settings import Settings
 from specviz.statistics.finding import tested_nothing
 
 if TYPE_CHECKING:
@@ -87,16 +86,9 @@ def run(options: argparse.Namespace) -> int:
 
 def read_verify_settings(options: argparse.Namespace) -> Settings:
     """Settings of the options. Options that do not go together raise SettingsError before anything is loaded."""
-    if options.decoder.lower() != "speculative":
-        refuse_drafting_options(options, f"--decoder {options.decoder}")
-    if options.decoder.lower() == "assisted" and options.mode != "both":
-        raise SettingsError("mode", options.mode, "left out with --decoder assisted, which draws one text at a time")
-    if options.decoder.lower() == "target" and options.gamma != DEFAULTS.gamma:
-        raise SettingsError("gamma", options.gamma, "left out with --decoder target, which drafts nothing")
-    if options.mode == "shared-distributions" and options.seconds != DEFAULT_SAMPLING.seconds:
-        raise SettingsError(
-            "seconds", options.seconds, "left out with --mode shared-distributions, where --samples says how much is drawn"
-        )
+    settings = read_settings(options)
+    effort = SamplingEffort(options.mode, options.samples, options.min_tv, options.seconds)
+    refuse_unused_sampling(options.decoder, settings, effort)
     if options.sample_file:
         usual = {"resume": None, "cluster": None, "decoder": "speculative", "samples": DEFAULT_SAMPLING.samples, "mode": "both",
                  "seconds": DEFAULT_SAMPLING.seconds}  # fmt: skip
@@ -108,7 +100,7 @@ def read_verify_settings(options: argparse.Namespace) -> Settings:
         from specviz.export.folder import check_writable
 
         check_writable(options.out)
-    return read_settings(options)
+    return settings
 
 
 def report_sample_file(settings: Settings, options: argparse.Namespace) -> dict[str, Any]:

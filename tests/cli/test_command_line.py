@@ -143,10 +143,10 @@ def test_an_empty_prompt_uses_a_start_token_and_says_so(decode):
         (["--nodes", "5"], "--nodes is called --tree-budget now."),
         (["--max-new-token", "5"], "There is no option --max-new-token; did you mean --max-new-tokens?"),
         (["--temp", "1"], "There is no option --temp"),
-        (["--tree", "2-1"], "tree must be left out with --proposer draft, which does not read it (eagle, medusa, tree read it)"),
+        (["--tree", "2-1"], "tree must be left out with proposer draft, which does not read it (eagle, medusa, tree read it)"),
         (
             ["--typical-epsilon", "0.5"],
-            "typical-epsilon must be left out with --rule token, which does not read it (typical reads it)",
+            "typical-epsilon must be left out with rule token, which does not read it (typical reads it)",
         ),
         (["--gamma", "many"], "gamma must be a whole number from 0 to 16, got 'many'."),
         (["too", "many"], "'too' is one argument too many"),

@@ -94,7 +94,7 @@ def test_an_interrupt_while_libraries_are_imported_is_a_line():
         (("--target", "", "--draft", "a/b"), "target must be a folder, a GGUF file or a hub name (owner/model), got nothing"),
         (("--target", "a|b", "--draft", "a/b"), "target must be a path without |"),
         (("--target", "gtp2", "--draft", "a/b"), "A hub name begins with its owner."),
-        (("--tree", "3-2-1"), "tree must be left out with --proposer draft"),
+        (("--tree", "3-2-1"), "tree must be left out with proposer draft"),
     ],
     ids=lambda value: value[0] + value[-1] if isinstance(value, tuple) else "",
 )
@@ -106,7 +106,7 @@ def test_a_misspelled_option_or_value_gets_a_sentence_that_names_the_right_one(c
 
 def test_a_mode_of_assisted_generation_is_refused(capsys):
     assert main(["verify", "--decoder", "assisted", "--mode", "engine"]) == 2
-    assert "mode must be left out with --decoder assisted" in capsys.readouterr().err
+    assert "mode must be left out with decoder assisted" in capsys.readouterr().err
 
 
 def test_a_byte_order_mark_is_no_part_of_a_prompt_or_a_text(capsys, pair_words, tmp_path, monkeypatch):

@@ -199,7 +199,7 @@ def test_a_certificate_whose_text_is_not_at_hand_says_so(folders, tmp_path, caps
 @pytest.mark.parametrize("decoder", ("target", "assisted", "R5"))
 def test_other_decoders_bring_their_own_proposer(decoder, folders, capsys):
     assert verify(folders, "--decoder", decoder, "--proposer", "tree") == 2
-    assert f"proposer must be left out with --decoder {decoder}, which brings its own, got 'tree'." in capsys.readouterr().err
+    assert f"proposer must be left out with decoder {decoder}, which brings its own, got 'tree'." in capsys.readouterr().err
 
 
 # What an export says -------------------------------------------------------------------------------------------------------------

@@ -14,13 +14,13 @@ from specviz.cli.common.command_options import (
     add_pair_options,
     add_setting,
     check_cluster,
-    check_methods,
     describe_drafting,
     load_models,
     read_settings,
 )
 from specviz.cli.common.output import NO_VERDICT, add_format_option, format_estimate, format_machine, print_record
 from specviz.cli.common.progress import log_line
+from specviz.decoding.method_checks import check_methods
 from specviz.models.pairs.names import describe_draftable
 from specviz.settings import DRAFTING_FIELDS, FASTEST_GAMMA, Settings
 

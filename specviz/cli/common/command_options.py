@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from specviz.cli.common.progress import log_line
+from specviz.decoding.method_checks import build_rule, check_methods, refuse_unread_cuts
 from specviz.errors import SettingsError
 from specviz.models.pairs.names import PairPlaces, check_place
 from specviz.proposers.registry import PROPOSERS
@@ -184,14 +185,6 @@ def read_settings(options: argparse.Namespace, all_methods: bool = False, **chan
     return settings
 
 
-def refuse_unread_cuts(settings: Settings) -> None:
-    """Raise SettingsError for a cut of the distribution at temperature 0."""
-    for name, value in settings.unread_cuts.items():
-        raise SettingsError(
-            SETTINGS[name].label, value, "left out at temperature 0, where the most probable token is kept anyway"
-        )
-
-
 def read_pair_name(options: argparse.Namespace) -> str:
     """The value of ``--pair``, or the name of ``--target`` and ``--draft`` (models/pairs/names.py)."""
     bits = getattr(options, "draft_bits", None)
@@ -207,33 +200,6 @@ def read_pair_name(options: argparse.Namespace) -> str:
     if bits is not None:
         raise SettingsError("draft-bits", bits, "given with --target and --draft")
     return options.pair or DEFAULTS.pair
-
-
-def refuse_drafting_options(options: argparse.Namespace, chosen: str) -> None:
-    """Raise SettingsError if a drafting method, a rule or what they read is chosen for something that brings its own."""
-    for name in DRAFTING_FIELDS:
-        if (value := getattr(options, name)) != SETTINGS[name].default:
-            raise SettingsError(SETTINGS[name].label, value, f"left out with {chosen}, which brings its own")
-
-
-def check_methods(settings: Settings) -> None:
-    """Look up the names of drafting method, policy, warpers and rule before any weights are read.
-
-    Raises SettingsError for an unknown name, for a rule that is not proved for this drafting method, and for an option that has no
-    effect because neither of them reads it.
-    """
-    from specviz.decoding.method_checks import build_rule, find_unread
-    from specviz.proposers.adaptive import find_policy
-    from specviz.verification.warpers import find_warpers
-
-    PROPOSERS.find(settings.proposer)
-    find_policy(settings.draft_length_policy)
-    find_warpers(settings.warpers)
-    build_rule(settings)
-    for name, readers in find_unread(settings).items():
-        chosen = "rule" if set(readers) <= set(RULES) else "proposer"
-        allowed = f"left out with --{chosen} {getattr(settings, chosen)}, which does not read it ({', '.join(readers)} read{'s' * (len(readers) == 1)} it)"
-        raise SettingsError(SETTINGS[name].label, getattr(settings, name), allowed)
 
 
 def load_models(settings: Settings, rules: bool = True) -> LoadedPair:
@@ -252,8 +218,6 @@ def load_models(settings: Settings, rules: bool = True) -> LoadedPair:
 
 def describe_drafting(settings: Settings) -> str:
     """A line on drafting method and rule if they are not the default ones, else ''. The title of a lossy rule includes that it is lossy."""
-    from specviz.decoding.method_checks import build_rule
-
     if (settings.proposer, settings.rule, settings.draft_length_policy) == ("draft", "token", "fixed"):
         return ""
     length = (

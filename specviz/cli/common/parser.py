@@ -14,24 +14,12 @@ from typing import NoReturn
 from specviz import __version__
 from specviz.errors import SpecvizError
 from specviz.records import load_toml
-from specviz.settings import OLD_NAMES, SETTINGS
+from specviz.settings import FOREIGN_NAMES, RENAMED, write_option
 
 COMMANDS = load_toml("commands")  # name -> summary, examples, notes, exit codes
 NOTES_WIDTH = 100  # columns of the notes below the options
-RENAMED_OPTIONS = {f"--{old}": SETTINGS[name].option for old, name in OLD_NAMES.items()} | {
-    "--tv": "--min-tv",
-    "--go-on": "--ignore-checks",
-    "--coin": "--uniform",
-    "--laws": "--probs",
-    "--draws": "--samples",
-}
-FOREIGN_OPTIONS = {  # names in transformers, vLLM, SGLang and llama.cpp -> what has this meaning here
-    **dict.fromkeys(("--model", "--model-path", "--target-model"), "--target"),
-    **dict.fromkeys(("--draft-model", "--assistant-model", "--speculative-model", "--model-draft"), "--draft"),
-    **dict.fromkeys(("--num-speculative-tokens", "--num-assistant-tokens", "--num-draft-tokens", "--draft-max"), "--gamma"),
-    **dict.fromkeys(("--max-tokens", "--n-predict", "--num-tokens", "--length"), "--max-new-tokens"),
-    **dict.fromkeys(("--torch-dtype", "--precision"), "--dtype"),
-}
+RENAMED_OPTIONS = {write_option(old): write_option(name) for old, name in RENAMED.items()}
+FOREIGN_OPTIONS = {write_option(name): write_option(own) for name, own in FOREIGN_NAMES.items()}
 MOVED_OPTIONS = {  # (command, option) -> the command that took its place
     ("verify", "--all"): "specviz matrix",
     ("verify", "--only"): "specviz matrix --only NAME",

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import inf
 
-from specviz.settings import SETTINGS, check_declared, declare_choice, declare_count, declare_number
+from specviz.decoding.method_checks import refuse_drafting
+from specviz.errors import SettingsError
+from specviz.settings import DEFAULTS, SETTINGS, Settings, check_declared, declare_choice, declare_count, declare_number
 
 SAMPLE_TOKENS = SETTINGS["max_new_tokens"].with_changes(
     default=3, high=4, help="tokens per sample; their joint distribution is tested"
@@ -34,3 +36,17 @@ class SamplingEffort:
 
 
 DEFAULT_SAMPLING = SamplingEffort()
+
+
+def refuse_unused_sampling(decoder: str, settings: Settings, effort: SamplingEffort) -> None:
+    """Raise SettingsError for what has no effect with a decoder, whose name is in any case, or with a mode."""
+    name = decoder.lower()
+    if name != "speculative":
+        refuse_drafting(settings, f"decoder {decoder}")
+    if name == "assisted" and effort.mode != "both":
+        raise SettingsError("mode", effort.mode, "left out with decoder assisted, which draws one text at a time")
+    if name == "target" and settings.gamma != DEFAULTS.gamma:
+        raise SettingsError("gamma", settings.gamma, "left out with decoder target, which drafts nothing")
+    if effort.mode == "shared-distributions" and effort.seconds != DEFAULT_SAMPLING.seconds:
+        allowed = "left out with mode shared-distributions, where samples says how much is drawn"
+        raise SettingsError("seconds", effort.seconds, allowed)
