@@ -29,6 +29,7 @@ PHASES = {  # kind of a task -> its phases in order
 }
 KINDS = tuple(PHASES)
 LENGTHS = (1, 2, 3, 4)  # tokens of a sample in a room
+ALLOWED_LENGTHS = f"a whole number from {LENGTHS[0]} to {LENGTHS[-1]} in a room"
 MAX_GAMMA = 8  # draft tokens in a room
 RACE_METHODS = {"draft": "Draft model", "ngram": "Copy from the text", "early-exit": "Early exit", "adversarial": "Adversary"}
 
@@ -105,9 +106,7 @@ def list_sample_numbers(student: int, first: int, count: int) -> tuple[int, int]
 def check_room_settings(settings: Settings) -> Settings:
     """Settings as a room decodes them. Raises SettingsError for those with which phones cannot draw samples."""
     if settings.max_new_tokens not in LENGTHS:
-        raise SettingsError(
-            "max-new-tokens", settings.max_new_tokens, f"a whole number from {LENGTHS[0]} to {LENGTHS[-1]} in a room"
-        )
+        raise SettingsError("max-new-tokens", settings.max_new_tokens, ALLOWED_LENGTHS)
     if not 1 <= settings.gamma <= MAX_GAMMA:
         raise SettingsError("gamma", settings.gamma, f"a whole number from 1 to {MAX_GAMMA} in a room")
     if settings.temperature == 0.0:

@@ -8,13 +8,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from urllib.parse import urlsplit
 
-from specviz.classroom.records import MAX_GAMMA, Room, check_room_settings
+from specviz.classroom.records import ALLOWED_LENGTHS, LENGTHS, MAX_GAMMA, Room, check_room_settings
 from specviz.errors import SettingsError, SpecvizError
-from specviz.settings import Settings
+from specviz.settings import Settings, update_names
 from specviz.web.classroom.export import build_room_query
 from specviz.web.classroom.host import open_host
 from specviz.web.classroom.words import TEXTS
-from specviz.web.common.links import read_link
+from specviz.web.common.links import read_length, read_link
 from specviz.web.common.page_state import PageState
 from specviz.web.common.pairs import resolve_pair
 from specviz.web.hosting.limits import check_text
@@ -46,13 +46,14 @@ class Lesson:
             if room := open_host().store.find_by_teacher_code(code):
                 return cls(room.settings, room.teacher_code), []
             said.append(TEXTS["gone"])
-        plain = fit_to_room(base)
+        query, plain = update_names(query), fit_to_room(base)
         if not ({"prompt", "max_new_tokens", *plain.to_query()} - {"pair"}) & set(query):
             settings, unknown = resolve_pair(replace(plain, pair=query.get("pair", plain.pair)), base)
             return cls(fit_to_room(settings)), [*said, *unknown]
-        settings, left_out = read_link({"max_new_tokens": str(LENGTH)} | dict(query))
+        query, refused = read_length(query, LENGTHS, LENGTH, ALLOWED_LENGTHS)
+        settings, left_out = read_link(query)
         settings, unknown = resolve_pair(settings, base)
-        said += [*left_out, *unknown]
+        said += [*refused, *left_out, *unknown]
         try:
             return cls(settings), said
         except SettingsError as error:

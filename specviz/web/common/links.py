@@ -6,7 +6,7 @@ the same weights again and drop others'. Both are allowed on a local server only
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import fields, replace
 from typing import TypeVar
 
@@ -71,6 +71,28 @@ def read_link(query: Mapping[str, str], own_pairs: bool | None = None) -> tuple[
                 f"The link's {name_setting(name)} was left out: it asks for {asked[:60]!r}, and this server uses {own!r} for everyone."
             )
     return settings, said
+
+
+def read_length(
+    query: Mapping[str, str], lengths: Collection[int], default: int, allowed: str
+) -> tuple[dict[str, str], list[str]]:
+    """A link with a number of new tokens that a page offers, and a sentence if its own was left out.
+
+    Args:
+        query: Parameters of the address, under their present names.
+        lengths: Numbers that the page offers.
+        default: The one that it takes otherwise.
+        allowed: ``lengths`` in words.
+    """
+    declared, length, said = SETTINGS["max_new_tokens"].with_changes(allowed=allowed), default, []
+    if (text := query.get(declared.name)) is not None:
+        try:
+            if (found := declared.parse(text)) not in lengths:
+                raise SettingsError(declared.label, found, allowed)
+            length = found
+        except SettingsError as error:
+            said.append(explain_left_out(error))
+    return {**query, declared.name: str(length)}, said
 
 
 def list_host_settings(query: Mapping[str, str], shown_sentences: Iterable[str] = ()) -> list[str]:

@@ -9,9 +9,9 @@ from typing import Any
 from specviz.errors import SettingsError, SpecvizError
 from specviz.evidence.recordings.samples import DecoderSamplesRecord, has_same_samples
 from specviz.evidence.results import DECODERS, SIZES, ExactnessResult
-from specviz.settings import Settings
-from specviz.web.common.error_sentences import explain_error, explain_left_out, name_setting
-from specviz.web.common.links import read_link, read_prompt
+from specviz.settings import Settings, update_names
+from specviz.web.common.error_sentences import explain_error, explain_left_out
+from specviz.web.common.links import read_length, read_link, read_prompt
 from specviz.web.common.page_state import Work
 from specviz.web.common.pairs import resolve_pair
 from specviz.web.common.side_by_side.state import CHOSEN, MOST_SLOW, SamplingState, load_recorded_samples
@@ -19,6 +19,7 @@ from specviz.web.hosting.server_options import load_options
 
 LENGTHS = (1, 2, 3, 4)
 LENGTH = 2  # default
+ALLOWED = f"a whole number from {LENGTHS[0]} to {LENGTHS[-1]} on this page"
 FILE, SERVER = "file", "server"
 SOURCES = {
     **DECODERS,
@@ -50,9 +51,7 @@ class ExactnessQuestion:
 
     def __post_init__(self) -> None:
         if self.settings.max_new_tokens not in LENGTHS:
-            raise SettingsError(
-                "max-new-tokens", self.settings.max_new_tokens, f"a whole number from {LENGTHS[0]} to {LENGTHS[-1]} on this page"
-            )
+            raise SettingsError("max-new-tokens", self.settings.max_new_tokens, ALLOWED)
         if self.source not in list_sources():
             raise SettingsError("source", self.source, f"one of {', '.join(list_sources())}")
         if self.settings.is_edited:
@@ -73,18 +72,15 @@ class ExactnessQuestion:
     @classmethod
     def from_link(cls, query: Mapping[str, str], base: Settings) -> tuple[ExactnessQuestion, list[str]]:
         """The question of a link, over ``base`` where it is silent, and a sentence for each value that was left out."""
+        query = update_names(query)
         if not ({"prompt", "max_new_tokens", "source", *base.to_query()} - {"pair"}) & set(query):
             settings, said = read_prompt(query, replace(base, uniforms={}, max_new_tokens=LENGTH), base)
             return cls(settings), [*([CHOSEN] if base.is_edited else []), *said]
-        settings, said = read_link({"max_new_tokens": str(LENGTH)} | dict(query))
-        said += [CHOSEN] if settings.is_edited else []
+        query, refused = read_length(query, LENGTHS, LENGTH, ALLOWED)
+        settings, said = read_link(query)
+        said += [*refused, *([CHOSEN] if settings.is_edited else [])]
         settings, unknown = resolve_pair(replace(settings, uniforms={}), base)
         said += unknown
-        if settings.max_new_tokens not in LENGTHS:
-            said.append(
-                f"The link's {name_setting('max_new_tokens')} was left out: it must be from 1 to {LENGTHS[-1]} on this page, got {settings.max_new_tokens}."
-            )
-            settings = replace(settings, max_new_tokens=LENGTH)
         try:
             return cls(settings, query.get("source", "speculative")), said
         except SettingsError as error:

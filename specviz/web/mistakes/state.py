@@ -10,8 +10,8 @@ from specviz.evidence.mistakes.comparison import RULES, MistakeResult
 from specviz.evidence.mistakes.published import REPORTED, PublishedMistake
 from specviz.evidence.recordings.samples import MistakeSamplesRecord, has_same_samples
 from specviz.evidence.results import SIZES, InterimTest
-from specviz.settings import SAMPLING_FIELDS, Settings
-from specviz.web.common.error_sentences import explain_left_out
+from specviz.settings import SAMPLING_FIELDS, Settings, update_names
+from specviz.web.common.error_sentences import explain_left_out, name_setting
 from specviz.web.common.links import read_link
 from specviz.web.common.page_state import Work
 from specviz.web.common.pairs import resolve_pair
@@ -72,8 +72,10 @@ class MistakeQuestion:
         settings = replace(base, uniforms={}, **{key: getattr(found, key) for key in mine})
         settings, unknown = resolve_pair(settings, base)
         said = [*([CHOSEN] if base.is_edited and "prompt" not in query else []), *left_out, *unknown]
-        if others := sorted({*OWN, "uniforms"} & set(query)):
-            said.append(f"The link's {', '.join(others)} was left out: each mistake brings the settings that show it.")
+        if others := sorted({*OWN, "uniforms"} & set(update_names(query))):
+            said.append(
+                f"The link's {', '.join(map(name_setting, others))} was left out: each mistake brings the settings that show it."
+            )
         try:
             return cls(settings, query.get("mistake", FIRST)), said
         except SettingsError as error:

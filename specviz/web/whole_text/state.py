@@ -8,10 +8,11 @@ from functools import lru_cache
 
 from specviz.errors import SettingsError
 from specviz.records import ASSETS, PASSAGE_SEED, RECORDED_SEED, read_file_or
-from specviz.settings import FASTEST_GAMMA, SAMPLING_FIELDS, SETTINGS, Settings
+from specviz.settings import FASTEST_GAMMA, SAMPLING_FIELDS, Settings, update_names
 from specviz.speed.records.divergence_profile import DivergenceProfile, ScoredText, compute_divergence_profile
 from specviz.speed.records.passage import LENGTHS, Passage, load_passages
-from specviz.web.common.links import read_link
+from specviz.web.common.error_sentences import name_setting
+from specviz.web.common.links import read_length, read_link
 from specviz.web.common.page_state import MeasurementState
 from specviz.web.common.pairs import resolve_pair
 
@@ -70,18 +71,16 @@ class PassageRequest:
     @classmethod
     def from_link(cls, query: Mapping[str, str], base: Settings) -> tuple[PassageRequest, list[str]]:
         """What a link asks for, over ``base`` where it is silent, and a sentence for each value that was left out."""
-        mine = {key: query[key] for key in READ if key in query}
+        query = update_names(query)
+        mine, refused = read_length({key: query[key] for key in READ if key in query}, LENGTHS, LENGTH, ALLOWED)
         found, said = read_link(mine)
-        bad = {key for key in mine if any(f"link's {key.replace('_', '-')} was" in sentence for sentence in said)}
+        said += refused
+        begun = tuple(sentence.partition(" left out")[0] for sentence in said)
+        bad = {key for key in mine if f"The link's {name_setting(key)} was" in begun} - {"max_new_tokens"}
         start = build_opening_settings(base) if "prompt" not in mine else replace(FALLBACK, device=base.device, dtype=base.dtype)
         settings = replace(start, **{key: getattr(found, key) for key in mine if key not in bad})
         settings, unknown = resolve_pair(settings, base)
         said += unknown
-        if settings.max_new_tokens not in LENGTHS:
-            said.append(
-                f"The link's {SETTINGS['max_new_tokens'].noun} was left out: it must be {ALLOWED}, got {settings.max_new_tokens}."
-            )
-            settings = replace(settings, max_new_tokens=LENGTH)
         return cls(settings), said
 
 

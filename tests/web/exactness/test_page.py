@@ -42,7 +42,7 @@ def test_the_first_paint_needs_no_torch_and_a_damaged_link_says_so():
     assert {"Draw 100 samples", "Draw 10,000 samples", "Sample a million"} <= set(seen["buttons"])
     said = "\n".join(seen["text"])
     for part in (
-        "number of new tokens was left out: it must be from 1 to 4 on this page, got 9",
+        "number of new tokens was left out: it must be a whole number from 1 to 4 on this page, got 9",
         "got 'nobody'",
         "not a random sample",
     ):
