@@ -27,17 +27,17 @@ class PairOptions(TypedDict, total=False):
     # torch.compile; auto (default: on cuda the fastest of these where the method allows, and compiled in the background
     # while a text is repeated; else reference)
     engine: str
-    # for tree, medusa, eagle: children per level, such as 3-2-1; 1 to 8 levels, at most 64 nodes (default: the method's
+    # for eagle, medusa, tree: children per level, such as 3-2-1; 1 to 8 levels, at most 64 nodes (default: the method's
     # own shape, or tree-budget)
     tree: str
-    # for tree, medusa, eagle: how siblings of a tree are chosen: top (most probable tokens), independent draws, or
+    # for eagle, medusa, tree: how siblings of a tree are chosen: top (most probable tokens), independent draws, or
     # distinct (draws without replacement) (default: distinct)
     siblings: str
-    # for tree, medusa, eagle: grow the tree where the draft is confident, up to N nodes, 1 to 64 (default: the fastest
+    # for eagle, medusa, tree: grow the tree where the draft is confident, up to N nodes, 1 to 64 (default: the fastest
     # number on the recorded cost curve, unless tree is given)
     tree_budget: int | None
-    num_chains: int  # for several, lookahead: number of chains drafted side by side, 1 to 8 (default: 2)
-    # for draft, early-exit, unigram, uniform, adversarial, oracle: policy that sets the draft length of a chain: fixed,
+    num_chains: int  # for lookahead, several: number of chains drafted side by side, 1 to 8 (default: 2)
+    # for draft, adversarial, early-exit, oracle, uniform, unigram: policy that sets the draft length of a chain: fixed,
     # heuristic, entropy, gain or ceiling (default: fixed)
     draft_length_policy: str
     text: str  # for retrieval, unigram: the text that the method reads: dorothy, or a text file (default: dorothy)

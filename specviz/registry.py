@@ -7,6 +7,7 @@ name is looked up.
 
 from __future__ import annotations
 
+import ast
 import logging
 import re
 import sys
@@ -58,6 +59,40 @@ class Registry(MutableMapping[str, T]):
             found |= dict.fromkeys(pattern.findall(path.read_text(encoding="utf-8")), module)
         return found
 
+    @cached_property
+    def _decorators(self) -> dict[str, dict[str, ast.expr]]:
+        """Name -> keyword arguments of the decorator, of this project's own entries."""
+        found: dict[str, dict[str, ast.expr]] = {}
+        for module in sorted(set(self._modules.values())):
+            text = ROOT.joinpath(*module.split(".")).with_suffix(".py").read_text(encoding="utf-8")
+            calls = [
+                call for one in ast.parse(text).body for call in getattr(one, "decorator_list", ()) if isinstance(call, ast.Call)
+            ]
+            for call in calls:
+                if isinstance(call.func, ast.Name) and call.func.id == self.decorator and isinstance(call.args[0], ast.Constant):
+                    found[str(call.args[0].value)] = {one.arg: one.value for one in call.keywords if one.arg}
+        return found
+
+    def find_names_with(self, keyword: str, value: str) -> tuple[str, ...]:
+        """Names whose decorator lists ``value`` in this argument, a tuple of texts that their entry has as a field.
+
+        A file of this project is only read, unless the argument is an expression. Other packages are imported.
+        """
+        return tuple(name for name in self.list_names() if value in self._read_argument(name, keyword))
+
+    def _read_argument(self, name: str, keyword: str) -> tuple[str, ...]:
+        if name in self._decorators and name not in self._entries:
+            try:
+                given = self._decorators[name].get(keyword)
+                return ast.literal_eval(given) if given is not None else ()
+            except ValueError:  # an expression
+                pass
+        try:
+            return getattr(self[name], keyword)
+        except PluginError as error:
+            self._report(name, error)
+            return ()
+
     def _list_plugins(self) -> dict[str, EntryPoint]:
         """Name -> entry point, of other packages. A name of this project cannot be replaced."""
         return {one.name: one for one in _read_entry_points(tuple(sys.path), self.group) if one.name not in self._modules}
@@ -83,10 +118,14 @@ class Registry(MutableMapping[str, T]):
             try:
                 found[name] = self[name]
             except PluginError as error:
-                if name not in self._reported:
-                    self._reported.add(name)
-                    log.warning("%s", error)
+                self._report(name, error)
         return found
+
+    def _report(self, name: str, error: PluginError) -> None:
+        """Log once that an entry is left out."""
+        if name not in self._reported:
+            self._reported.add(name)
+            log.warning("%s", error)
 
     def __getitem__(self, name: str) -> T:
         if name in self._entries:

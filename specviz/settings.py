@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, TypeGuard, TypeVar
 
@@ -60,7 +60,6 @@ class Setting:
     setter: Setter = "anyone"  # who may set it by a link; "command": nobody, because it names a folder or code
     old: str = ""  # its name before version 0.2.0, in links and records
     noun: str = ""  # what a page calls it in a sentence; "": its label
-    read_by: tuple[str, ...] = ()  # drafting methods or rules of this project that read it; empty: all do
     zero: str = ""  # what 0 stands for, where it is allowed below ``low``
 
     def __post_init__(self) -> None:
@@ -82,11 +81,10 @@ class Setting:
         """``0 to 16``; empty for a text, and where ``allowed`` is more than a range."""
         return f"{self.low} to {self.high}" if self.allowed == _RANGES[self.kind].format(low=self.low, high=self.high) else ""
 
-    @property
-    def description(self) -> str:
-        """Help of an option: what it does, range and default."""
+    def describe(self, readers: Sequence[str] = ()) -> str:
+        """Help of an option: what it does, range and default. readers: drafting methods or rules that read it; none: all do."""
         said = f"{self.help}, {self.range}" if self.range and self.high <= MAX_SHOWN_BOUND else self.help
-        said = f"for {', '.join(self.read_by)}: {said}" if self.read_by else said
+        said = f"for {', '.join(readers)}: {said}" if readers else said
         return f"{said} (default: {self.shown})" if self.shown else said
 
     def with_changes(self, **changes: Any) -> Setting:

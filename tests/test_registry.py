@@ -11,7 +11,8 @@ import sys
 
 import pytest
 
-from specviz.decoding.method_checks import build_rule
+from specviz.__main__ import build_parser
+from specviz.decoding.method_checks import build_rule, list_readers
 from specviz.decoding.run import record_run
 from specviz.errors import PluginError, SettingsError
 from specviz.interface import Pair
@@ -48,7 +49,7 @@ from specviz.proposers.copied import CopiedTokens
 from specviz.proposers.registry import register_proposer
 from specviz.verification.registry import DraftForm
 
-@register_proposer("last-token", title="the last token again", form=DraftForm(), reads=("gamma",))
+@register_proposer("last-token", title="the last token again", form=DraftForm(), reads=("gamma", "num_chains"))
 def build(request):
     return CopiedTokens("last-token", lambda ids, count: [ids[-1]] * count, request.settings.gamma, request.target.vocabulary)
 """,
@@ -113,6 +114,13 @@ def test_names_are_listed_without_loading_what_they_stand_for(package):
     assert names[0][0] == "draft" and "last-token" in names[0] and {"strict", "absent"} < {*names[1]}
     assert set(names[2]) == {"flatten", "min-p", "top-k", "top-p"} and {*names[3]} == {"chi-square", "G", "largest", "silent"}
     assert not [name for name in sys.modules if name.startswith("dummy_methods")]
+
+
+def test_help_names_a_method_of_another_package_among_those_that_read_a_setting(package, capsys):
+    assert list_readers("num_chains") == ("last-token", "lookahead", "several")
+    with pytest.raises(SystemExit):
+        build_parser("decode").parse(["--help"])
+    assert "for last-token, lookahead, several: number of chains" in " ".join(capsys.readouterr().out.split())
 
 
 def test_names_are_listed_without_torch():

@@ -244,7 +244,7 @@ def test_cuts_are_those_that_are_on():
 
 
 def test_the_table_of_settings_has_known_keys_and_values_of_their_types():
-    kinds = {"low": (int, float), "high": (int, float), "above": bool, "choices": list, "read_by": list}
+    kinds = {"low": (int, float), "high": (int, float), "above": bool, "choices": list}
     texts = {"help", "group", "allowed", "shown", "metavar", "setter", "old", "noun"}
     tables = load_toml("settings")
     assert set(tables) == set(SETTINGS)

@@ -26,6 +26,7 @@ sys.path.insert(0, str(ROOT))
 from specviz.__main__ import COMMANDS  # noqa: E402
 from specviz.audit.record import AuditRecord  # noqa: E402
 from specviz.cli.common import command_options  # noqa: E402
+from specviz.decoding.method_checks import list_readers  # noqa: E402
 from specviz.figures.pages_and_glossary import GLOSSARY  # noqa: E402
 from specviz.settings import SETTINGS  # noqa: E402
 from specviz.speed.records.pair import format_gallery, load_pair_records  # noqa: E402
@@ -105,7 +106,7 @@ def format_settings() -> str:
     for name, one in SETTINGS.items():
         default = f"`{one.default}`" if one.default not in (None, "") else one.shown or "none"
         lines.append(
-            f"| `{name}` | {escape_cell(one.allowed)} | {escape_cell(default)} | {links[one.setter]} | {', '.join(one.read_by) or 'all'} |"
+            f"| `{name}` | {escape_cell(one.allowed)} | {escape_cell(default)} | {links[one.setter]} | {', '.join(list_readers(name)) or 'all'} |"
         )
     return "\n".join(lines) + "\n"
 
@@ -232,7 +233,7 @@ def format_keyword_arguments() -> str:
     for name, one in SETTINGS.items():
         if name not in PAIR_FIELDS:
             field = f"    {name}: {one.kind.__name__}{' | None' if one.optional else ''}"
-            text = one.description.replace("--", "")
+            text = one.describe(list_readers(name)).replace("--", "")
             above = textwrap.wrap(text, 120, initial_indent="    # ", subsequent_indent="    # ")
             lines += [f"{field}  # {text}"] if len(field) + len(text) <= 126 else [*above, field]
     return "\n".join(lines) + "\n"

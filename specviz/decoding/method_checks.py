@@ -23,16 +23,21 @@ def build_rule(settings: Settings) -> Rule:
     return entry.build(settings)
 
 
+def _find_readers(name: str) -> tuple[str, ...]:
+    return PROPOSERS.find_names_with("reads", name) + RULES.find_names_with("reads", name)
+
+
+def list_readers(name: str) -> tuple[str, ...]:
+    """Drafting methods and rules that read a drafting setting, those of other packages too. Empty for any other setting: all do."""
+    return _find_readers(name) if name in DRAFTING_FIELDS else ()
+
+
 def find_unread(settings: Settings) -> dict[str, list[str]]:
     """The drafting settings that are not the default and have no effect: name -> the methods and rules that would read it."""
     read = {"proposer", "rule", *PROPOSERS.find(settings.proposer).reads, *RULES.find(settings.rule).reads}
     defaults = {name: (SETTINGS[name].default,) for name in DRAFTING_FIELDS} | {"gamma": (DEFAULTS.gamma, FASTEST_GAMMA)}
     unread = [name for name, values in defaults.items() if name not in read and getattr(settings, name) not in values]
-    if not unread:
-        return {}
-    reads = {name: entry.reads for name, entry in PROPOSERS.load_all().items()}
-    reads |= {name: entry.reads for name, entry in RULES.load_all().items()}
-    return {name: [one for one, names in reads.items() if name in names] for name in unread}
+    return {name: [*_find_readers(name)] for name in unread}
 
 
 def check_methods(settings: Settings) -> None:

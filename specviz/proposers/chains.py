@@ -12,8 +12,6 @@ from specviz.proposers.request import DraftingRequest
 from specviz.settings import Settings
 from specviz.verification.registry import DraftForm
 
-READS = ("gamma", "draft_length_policy")
-
 
 def describe_chain(settings: Settings) -> DraftForm:
     """What a chain from a language model guarantees."""
@@ -35,6 +33,6 @@ def build_chain(request: DraftingRequest, source: LanguageModel, name: str = "dr
     return AdaptiveDraft(source, policy, name=name)
 
 
-@register_proposer("draft", title="draft model", form=describe_chain, reads=READS)
+@register_proposer("draft", title="draft model", form=describe_chain, reads=("gamma", "draft_length_policy"))
 def _build_draft_chain(request: DraftingRequest) -> Proposer:
     return build_chain(request, request.draft)

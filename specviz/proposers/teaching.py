@@ -13,7 +13,7 @@ from torch import Tensor
 
 from specviz.models.base import LanguageModel
 from specviz.proposers.base import Proposer
-from specviz.proposers.chains import READS, build_chain, describe_chain
+from specviz.proposers.chains import build_chain, describe_chain
 from specviz.proposers.registry import register_proposer
 from specviz.proposers.request import DraftingRequest
 from specviz.proposers.retrieval import load_index
@@ -70,25 +70,25 @@ class ReversedDraft:
         return warp(torch.where(probs > 0, -probs.log(), -torch.inf), self.settings)
 
 
-@register_proposer("unigram", title="word frequencies", form=describe_chain, reads=(*READS, "text"))
+@register_proposer("unigram", title="word frequencies", form=describe_chain, reads=("gamma", "draft_length_policy", "text"))
 def _build_unigram(request: DraftingRequest) -> Proposer:
     """Chains from the token frequencies of the text that retrieval would read."""
     tokens = load_index(request.pair, request.settings.text).tokens
     return build_chain(request, build_word_frequencies(tokens, request.target.vocabulary, request.settings, request.device))
 
 
-@register_proposer("uniform", title="any token", form=describe_chain, reads=READS)
+@register_proposer("uniform", title="any token", form=describe_chain, reads=("gamma", "draft_length_policy"))
 def _build_uniform(request: DraftingRequest) -> Proposer:
     """Chains from the uniform distribution over the tokens of the pair's tokenizer."""
     known = len(request.pair.tokenizer)
     return build_chain(request, build_uniform_distribution(known, request.target.vocabulary, request.settings, request.device))
 
 
-@register_proposer("adversarial", title="reversed draft", form=describe_chain, reads=READS)
+@register_proposer("adversarial", title="reversed draft", form=describe_chain, reads=("gamma", "draft_length_policy"))
 def _build_adversarial(request: DraftingRequest) -> Proposer:
     return build_chain(request, ReversedDraft(request.open_uncut_draft(), request.settings))
 
 
-@register_proposer("oracle", title="the target itself", form=describe_chain, reads=READS)
+@register_proposer("oracle", title="the target itself", form=describe_chain, reads=("gamma", "draft_length_policy"))
 def _build_oracle(request: DraftingRequest) -> Proposer:
     return build_chain(request, request.reopen()[0])

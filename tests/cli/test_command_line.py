@@ -14,6 +14,7 @@ import pytest
 from specviz import __version__
 from specviz.__main__ import COMMANDS, build_parser, main, split_command
 from specviz.cli.common.parser import MOVED_OPTIONS
+from specviz.decoding.method_checks import list_readers
 from specviz.models.pairs import loading
 from specviz.proposers.registry import PROPOSERS
 from specviz.settings import CUT_FIELDS, DRAFTING_FIELDS, SETTINGS
@@ -244,9 +245,9 @@ def test_quiet_leaves_nothing_on_stderr(decode, capsys):
 
 
 @pytest.mark.parametrize("name", DRAFTING_FIELDS)
-def test_the_declaration_of_a_setting_names_the_methods_and_rules_that_read_it(name):
+def test_the_help_of_a_setting_names_the_methods_and_rules_that_read_it(name):
     entries = {**PROPOSERS.load_all(), **RULES.load_all()}
-    assert {*SETTINGS[name].read_by} <= {one for one, entry in entries.items() if name in entry.reads}
+    assert list_readers(name) == tuple(one for one, entry in entries.items() if name in entry.reads)
     assert all({*entry.reads} <= {*SETTINGS} for entry in entries.values())
 
 
@@ -287,7 +288,7 @@ def list_ineffective_options():
         value = texts.get(name) or values.get(one.kind, "")
         if name in WITHOUT_READER or str(one.default) == value:
             continue
-        proposer = "draft" if "draft" not in one.read_by else "ngram"
+        proposer = "draft" if "draft" not in list_readers(name) else "ngram"
         for command in ("decode", "verify", "bench"):
             yield command, ("--proposer", proposer, one.option, value)
     yield "verify", ("--decoder", "target", "--gamma", "2")

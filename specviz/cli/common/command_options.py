@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from specviz.cli.common.progress import log_line
-from specviz.decoding.method_checks import build_rule, check_methods, refuse_unread_cuts
+from specviz.decoding.method_checks import build_rule, check_methods, list_readers, refuse_unread_cuts
 from specviz.errors import SettingsError
 from specviz.models.pairs.names import PairPlaces, check_place
 from specviz.proposers.registry import PROPOSERS
@@ -48,7 +48,7 @@ def _describe(declared: Setting) -> str:
     registered: dict[str, Iterable[str]] = {"proposer": PROPOSERS, "rule": RULES}
     if declared.name in registered:
         declared = replace(declared, help=f"{declared.help}: {', '.join(registered[declared.name])}")
-    return declared.description
+    return declared.describe(list_readers(declared.name))
 
 
 def add_count(add: AddArgument, name: str, low: int, high: int, help: str, default: int | None = None, **more: Any) -> None:

@@ -19,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def add_place_options(parser: argparse.ArgumentParser) -> None:
     """The device and the number type that models are read into."""
     add_choice(parser.add_argument, "dtype", [*BYTES], "number type of the weights (default: what this machine would use)")
-    parser.add_argument("--device", default="auto", help=SETTINGS["device"].description)
+    parser.add_argument("--device", default="auto", help=SETTINGS["device"].describe())
 
 
 def run(options: argparse.Namespace) -> int:
