@@ -12,6 +12,7 @@ import logging
 import re
 import sys
 from collections.abc import Callable, Iterator, MutableMapping
+from contextlib import contextmanager
 from functools import cached_property, lru_cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, EntryPoints, entry_points
@@ -48,6 +49,7 @@ class Registry(MutableMapping[str, T]):
         self.kind, self.package, self.decorator, self.group, self.default = kind, package, decorator, group, default
         self._entries: dict[str, T] = {}
         self._reported: set[str] = set()
+        self._own_only = False
 
     @cached_property
     def _modules(self) -> dict[str, str]:
@@ -99,8 +101,17 @@ class Registry(MutableMapping[str, T]):
 
     def list_names(self) -> tuple[str, ...]:
         """All names, without importing what they stand for."""
-        found = {*self._modules, *self._entries, *self._list_plugins()}
+        found = {*self._modules} if self._own_only else {*self._modules, *self._entries, *self._list_plugins()}
         return tuple(sorted(found, key=lambda name: (name != self.default, name)))
+
+    @contextmanager
+    def list_own_only(self) -> Iterator[None]:
+        """List the names of this project alone meanwhile, for its documentation."""
+        before, self._own_only = self._own_only, True
+        try:
+            yield
+        finally:
+            self._own_only = before
 
     def find(self, name: str) -> T:
         """The entry of a name. Raises SettingsError, which lists the names, or PluginError where its package cannot be loaded."""
@@ -167,7 +178,9 @@ class Registry(MutableMapping[str, T]):
         return iter(self.list_names())
 
     def __contains__(self, name: object) -> bool:
-        return name in self._entries or name in self._modules or name in self._list_plugins()
+        if name in self._modules or self._own_only:
+            return name in self._modules
+        return name in self._entries or name in self._list_plugins()
 
     def __len__(self) -> int:
         return len(self.list_names())

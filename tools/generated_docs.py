@@ -18,6 +18,7 @@ import sys
 import textwrap
 import tomllib
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -28,8 +29,10 @@ from specviz.audit.record import AuditRecord  # noqa: E402
 from specviz.cli.common import command_options  # noqa: E402
 from specviz.decoding.method_checks import list_readers  # noqa: E402
 from specviz.figures.pages_and_glossary import GLOSSARY  # noqa: E402
+from specviz.proposers.registry import PROPOSERS  # noqa: E402
 from specviz.settings import SETTINGS  # noqa: E402
 from specviz.speed.records.pair import format_gallery, load_pair_records  # noqa: E402
+from specviz.verification.registry import RULES  # noqa: E402
 from specviz.web.hosting.server_options import DEFAULTS, ServerOptions  # noqa: E402
 from tools.record_schema import build_schema  # noqa: E402
 from tools.servers import table as audits_table  # noqa: E402
@@ -187,8 +190,21 @@ def format_record_schema() -> str:
     return json.dumps(build_schema(AuditRecord, "Record of specviz audit"), indent=1) + "\n"
 
 
+def list_own_only() -> ExitStack:
+    """Leave out what other packages that happen to be installed register."""
+    with ExitStack() as stack:
+        for registry in (PROPOSERS, RULES):
+            stack.enter_context(registry.list_own_only())
+        return stack.pop_all()
+
+
 def format_block(name: str) -> str:
     """Format the generated text of that name. Raises KeyError for an unknown name."""
+    with list_own_only():
+        return _format_block(name)
+
+
+def _format_block(name: str) -> str:
     if name.replace("-", " ") in COMMANDS:
         return format_command(name)
     if name in SHARED_GROUPS:
@@ -233,7 +249,8 @@ def format_keyword_arguments() -> str:
     for name, one in SETTINGS.items():
         if name not in PAIR_FIELDS:
             field = f"    {name}: {one.kind.__name__}{' | None' if one.optional else ''}"
-            text = one.describe(list_readers(name)).replace("--", "")
+            with list_own_only():
+                text = one.describe(list_readers(name)).replace("--", "")
             above = textwrap.wrap(text, 120, initial_indent="    # ", subsequent_indent="    # ")
             lines += [f"{field}  # {text}"] if len(field) + len(text) <= 126 else [*above, field]
     return "\n".join(lines) + "\n"
