@@ -4,7 +4,8 @@
     print(pair.decode("Once upon a time", gamma=4, max_new_tokens=64).text)
 
 Every method is a pure function of the pair and its arguments: the keyword arguments of ``PairOptions``, a ``Settings``, or both,
-where the keyword arguments win. Results are records: ``to_record`` gives what JSON holds, ``save`` writes it.
+where the keyword arguments win. A ``Settings`` whose ``max_new_tokens`` is the default of 32 takes the method's own default. Values
+without an effect raise SettingsError, as on the command line. Results are records: ``to_record`` gives what JSON holds, ``save`` writes it.
 """
 
 from __future__ import annotations
@@ -369,7 +370,7 @@ class Pair:
 
         Args:
             texts: One text or several, like those that will be written.
-            settings: As in ``decode``.
+            settings: As in ``decode``; its gamma is not read.
             gammas: Draft lengths to compare, each from 1 to 16.
             continuations: Number of texts that the target writes, each from another place, 2 to 4096.
             opening: Tokens of your text before each, 1 to 4096; ``max_new_tokens`` tokens follow, 96 by default.
