@@ -182,7 +182,8 @@ def list_series(figure: Any) -> dict[str, Points]:
             name += "'"
         across = trace.type == "bar" and trace.orientation == "h"
         starts = [0.0] * len(trace.x) if trace.type != "bar" or trace.base is None else list(trace.base)
-        points = list(zip(trace.x, trace.y, strict=True))
+        points = [(x, y) for x, y in zip(trace.x, trace.y, strict=True) if y is not None]  # None: the line has a gap here
+        starts = starts[: len(points)]
         found[name] = [(a + x, y) if across else (x, y) for a, (x, y) in zip(starts, points, strict=True)]
         if any(starts):
             found[f"{name}, start"] = [(a, y) for a, (_, y) in zip(starts, points, strict=True)]

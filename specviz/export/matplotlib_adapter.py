@@ -351,7 +351,7 @@ class _PrintFigure:
     def _scale_axis(self, where: Any, which: str, axis: Mapping[str, Any]) -> None:
         """Range, ticks, grid and title of one axis."""
         _check_attributes(axis, {"range", "type", "title", "tickvals", "ticktext", "tickformat", "nticks", "dtick", "tickangle", "ticks", "tickfont", "gridcolor",
-                     "showgrid", "zeroline", "fixedrange", "automargin", "rangemode", "exponentformat", "anchor", "domain", "visible"}, f"{which}axis")  # fmt: skip
+                     "showgrid", "zeroline", "fixedrange", "automargin", "ticklabeloverflow", "rangemode", "exponentformat", "anchor", "domain", "visible"}, f"{which}axis")  # fmt: skip
         found, log = getattr(where, f"{which}axis"), axis.get("type") == "log"
         if axis.get("type", "linear") not in ("log", "linear"):
             raise _build_unknown_error(f"an axis of type {axis['type']!r}")
