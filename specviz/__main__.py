@@ -59,7 +59,7 @@ def main(arguments: list[str] | None = None) -> int:
         outlive_readers()
         interrupts.install()
     words = sys.argv[1:] if arguments is None else arguments
-    name = ""
+    name, parser = "", None
     try:
         name, words = split_command(words)
         if not name:
@@ -79,7 +79,7 @@ def main(arguments: list[str] | None = None) -> int:
     except SpecvizError as error:
         if "-v" in words or "--verbose" in words:
             traceback.print_exc()
-        return _print_refusal(name, str(error), error.exit_code)
+        return _print_refusal(name, parser.explain_error(error) if parser else str(error), error.exit_code)
     except KeyboardInterrupt as stop:
         ended = "interrupted" if interrupts.number == signal.SIGINT else f"ended by {signal.Signals(interrupts.number).name}"
         print(f"\n{ended}{f': {stop}' if str(stop) else ''}", file=sys.stderr)

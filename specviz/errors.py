@@ -49,19 +49,21 @@ class Described(str):
 
 
 class SettingsError(SpecvizError):
-    """A setting out of range."""
+    """A setting out of range. sentence: in place of "NAME must be ALLOWED, got VALUE", where that reads badly; it names all three."""
 
-    def __init__(self, name: str, value: object, allowed: str):
-        self.name, self.value, self.allowed = name, value, allowed
+    def __init__(self, name: str, value: object, allowed: str, sentence: str = ""):
+        self.name, self.value, self.allowed, self.sentence = name, value, allowed, sentence
         super().__init__(self.explain(name))
 
     def explain(self, subject: str) -> str:
         """The sentence about a subject: the option for a command line, a noun for a page."""
+        if self.sentence:
+            return self.sentence
         shown = "nothing" if self.value is None or self.value == "" else repr(self.value)
         return f"{subject} must be {self.allowed}, got {shown if len(shown) <= MAX_SHOWN else shown[:MAX_SHOWN] + ' …'}."
 
     def __reduce__(self) -> tuple[type, tuple[Any, ...]]:
-        return type(self), (self.name, self.value, self.allowed)
+        return type(self), (self.name, self.value, self.allowed, self.sentence)
 
 
 class TooLongError(SettingsError):

@@ -80,7 +80,8 @@ class Schema:
         except (SpecvizError, AttributeError):
             found = None
         if not str(found).startswith(f"specviz-{self.name}-"):
-            raise SettingsError(name, str(path), f"a new file, or an earlier record of the same kind ({self.name})")
+            allowed = f"a new file, or an earlier record of the same kind ({self.name})"
+            raise SettingsError(name, str(path), allowed, f"'{path}' is something else already. Give {allowed}.")
 
     def save(self, path: Path, text: str, name: str = "out") -> Path:
         """Write a record of this schema; only an earlier one is replaced. Missing folders are made. Raises SettingsError."""
@@ -158,7 +159,8 @@ def write(path: Path, content: str | bytes | Iterable[bytes | memoryview], over:
         else:
             os.link(beside, path)  # unlike a rename, it fails if a file has appeared meanwhile
     except OSError as error:
-        raise SettingsError(name, str(path), f"a file that can be written ({error.strerror})") from error
+        sentence = f"'{path}' could not be written ({error.strerror})."
+        raise SettingsError(name, str(path), "a file that can be written", sentence) from error
     finally:
         if beside is not None:
             with suppress(OSError):

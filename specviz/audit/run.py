@@ -126,10 +126,11 @@ class AuditRequest:
             SETTINGS["gamma"].check(self.gamma)
         second = self.against is not None or self.against_body is not None
         if self.has_weights == second:
+            allowed = "local weights (--target or --pair), or a second server (--against, or --against-body for the same one)"
+            found = "both were given" if second else "neither was given"
             raise SettingsError(
-                "reference", "both" if second else "none",
-                "local weights (--target or --pair), or a second server (--against, or --against-body for the same one)",
-            )  # fmt: skip
+                "reference", "both" if second else "none", allowed, f"An audit compares the server with {allowed}; {found}."
+            )
         for name, body in (("body", self.body), ("against-body", self.against_body or {})):
             refuse_request_fields(body, name, TAKEN_FIELDS)
         if self.has_weights:
@@ -161,7 +162,8 @@ class AuditRequest:
         if self.pair is not None:
             raise SettingsError("pair", self.pair, "left out when --target and --draft are given")
         if self.target is None:
-            raise SettingsError("pair", "no --target", "--pair NAME, or --target, alone or with --draft")
+            allowed = "--pair NAME, or --target, alone or with --draft"
+            raise SettingsError("pair", "no --target", allowed, f"--draft was given without --target. Give {allowed}.")
         for role, place in (("target", self.target), ("draft", self.draft or self.target)):
             check_place(role, place)
         return PairPlaces(self.target, self.draft or self.target, False).name
@@ -558,7 +560,9 @@ def build_targets(request: AuditRequest, samples: int, pair: LoadedPair | None) 
         model = request.model if request.against_model is None else request.against_model
         servers.append(("against", second, model, body | dict(request.against_body or {})))
         if servers[0][1:] == servers[1][1:]:
-            raise SettingsError("against", request.against, "another server, or the same one with other fields (--against-body)")
+            allowed = "another server, or the same one with other fields (--against-body)"
+            sentence = f"The reference, '{second}', is the audited server itself. --against takes {allowed}."
+            raise SettingsError("against", request.against, allowed, sentence)
     key, targets = read_key(request.api_key_variable), []
     for number, (name, address, model, extra) in enumerate(servers):
         sampling = SamplingRequest(**same, model=model, extra=extra)
@@ -585,8 +589,11 @@ def check_folder(folder: Path) -> None:
         tempfile.TemporaryFile(dir=place).close()
         is_earlier = not (folder / RECORD).exists() or read_json(folder / RECORD, "The record").get("schema") == SCHEMA
     except OSError as error:
-        raise SettingsError("out", str(folder), f"a folder that can be written ({error.strerror})") from error
+        sentence = f"The folder '{folder}' could not be written ({error.strerror})."
+        raise SettingsError("out", str(folder), "a folder that can be written", sentence) from error
     except (TraceError, AttributeError):
         is_earlier = False
     if not is_earlier:
-        raise SettingsError("out", str(folder), f"a new folder, or one of an earlier audit: '{RECORD}' is something else")
+        allowed = "a new folder, or one of an earlier audit"
+        sentence = f"'{folder / RECORD}' is no record of an audit. Give {allowed}."
+        raise SettingsError("out", str(folder), allowed, sentence)

@@ -83,7 +83,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     if bool(options.url) == bool(options.log):
-        raise SettingsError("URL", options.url, "given, or --log FILE in its place")
+        found = "Both a URL and --log were given" if options.url else "The URL of the server is missing"
+        raise SettingsError(
+            "URL", options.url, "a URL, or --log FILE in its place", f"{found}. Give a URL, or --log FILE in its place."
+        )
     where = options.url or str(options.log)
     if options.junit:  # an earlier run's file must not pass for this one's
         write_junit(options.junit, "specviz audit", where, [JUnitCase("lossless", "error", "The audit did not end.")])
@@ -149,7 +152,8 @@ def _audit_log(options: argparse.Namespace) -> AuditReport:
     request = _read_request(options, ())
     if not request.has_weights:
         allowed = "given with --target or --pair: logged samples are tested against local weights"
-        raise SettingsError("log", str(options.log), allowed)
+        sentence = "--log needs local weights, which its samples are tested against. Give --target or --pair."
+        raise SettingsError("log", str(options.log), allowed, sentence)
     folder = options.out or Path(f"audit-{options.log.stem}")
     report = audit_log(
         options.log,

@@ -92,7 +92,8 @@ class DistributionsFile:
         if path.suffix != ".npz":
             raise SettingsError("probs", str(path), "a file ending in .npz")
         if not path.parent.is_dir():
-            raise SettingsError("probs", str(path), "in a folder that exists")
+            sentence = f"The folder '{path.parent}' does not exist. --probs takes a file in a folder that exists."
+            raise SettingsError("probs", str(path), "in a folder that exists", sentence)
         self.path, self.bytes, self.rounds = path, 0, 0
         self.arrays: dict[str, np.ndarray] = {}
 
@@ -105,7 +106,8 @@ class DistributionsFile:
         self.bytes += p.nbytes + q.nbytes
         if self.bytes > DISTRIBUTIONS_LIMIT:
             most = f"{DISTRIBUTIONS_LIMIT >> 20} MB"
-            raise SettingsError("probs", f"more than {most}", f"at most {most}; {self.rounds} rounds of this run fit")
+            sentence = f"The distributions of this run take more than {most}, the most that --probs writes; those of {self.rounds} rounds fit."
+            raise SettingsError("probs", f"more than {most}", f"at most {most}", sentence)
         self.arrays[f"r{self.rounds}_p"], self.arrays[f"r{self.rounds}_q"] = p, q
         self.rounds += 1
 

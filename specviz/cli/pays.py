@@ -246,7 +246,9 @@ def _build_arms(options: argparse.Namespace, plan: LoadPlan) -> list[Arm]:
             body | _read_body(options.without_body or "", "without-body"),
         )
         if second == places[0][1:]:
-            raise SettingsError("without", options.without, "another server, or the same one with other fields (--without-body)")
+            allowed = "another server, or the same one with other fields (--without-body)"
+            sentence = f"The server without a draft, '{second[0]}', is the measured server itself. --without takes {allowed}."
+            raise SettingsError("without", options.without, allowed, sentence)
         places.append((OFF, *second))
     elif options.without_model is not None:
         raise SettingsError("without-model", options.without_model, "given with --without or --without-body")

@@ -20,7 +20,7 @@ from specviz.cli.common.command_options import (
 )
 from specviz.cli.common.output import NO_VERDICT, add_format_option, format_machine, wrap_sentences
 from specviz.cli.common.progress import Progress, log_line
-from specviz.errors import Described, SettingsError
+from specviz.errors import SettingsError
 from specviz.models.pairs.names import describe_draftable
 from specviz.settings import GAMMA_MAX
 from specviz.speed.prediction.plan_effort import QUICK_CONTINUATIONS, PlanEffort
@@ -78,13 +78,11 @@ def run(options: argparse.Namespace) -> int:
     cost_model = find_cost_model(options.costs) if options.costs else None
     settings = read_settings(options, gamma=gammas[-1])
     if (options.text_file is None) == (options.prompts is None):
-        raise SettingsError(
-            "text or prompts",
-            Described("both" if options.text_file else "neither"),
-            "exactly one of them: --text FILE or --prompts FILE",
-        )
+        allowed, both = "exactly one of --text FILE and --prompts FILE", bool(options.text_file)
+        found = "both were given" if both else "neither was given"
+        raise SettingsError("text or prompts", "both" if both else "neither", allowed, f"A plan needs {allowed}; {found}.")
     file = options.text_file or options.prompts
-    content = read_text_file(file)
+    content = read_text_file(file, "text" if options.text_file else "prompts")
 
     from specviz.speed.measurement.acceptance import refuse_unplanned
     from specviz.speed.prediction.plan import make_plan
@@ -131,10 +129,12 @@ def read_gammas(text: str) -> tuple[int, ...]:
     return tuple(range(low, high + 1))
 
 
-def read_text_file(path: Path) -> str:
-    """The user's text. Raises SettingsError with a sentence."""
+def read_text_file(path: Path, name: str = "text") -> str:
+    """The user's text. name: of its option, text or prompts. Raises SettingsError with a sentence."""
     if not path.is_file():
-        raise SettingsError("text", str(path), "a file with a text like those that will be written")
+        allowed = f"a file with {'one prompt to a line' if name == 'prompts' else 'a text like those that will be written'}"
+        found = f"'{path}' is no file" if path.exists() else f"The {name} file '{path}' does not exist"
+        raise SettingsError(name, str(path), allowed, f"{found}. --{name} takes {allowed}.")
     from specviz.proposers.source_texts import read_source_text
 
     return read_source_text(str(path), path)

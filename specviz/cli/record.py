@@ -390,7 +390,8 @@ def run(options: argparse.Namespace) -> int:
     schema = Schema(SCHEMA.name if name == "opening" else name, 0, "The record")
     out = options.out or (COST_MODEL if name == "costs" else ASSETS / "traces" / f"{name}.json")
     if name == "pair" and options.out is None:
-        raise SettingsError("out", "nothing", "a file for the record of a pair, such as assets/pairs/NAME.json for the gallery")
+        allowed = "a file for the record of a pair, such as assets/pairs/NAME.json for the gallery"
+        raise SettingsError("out", "nothing", allowed, f"--out is missing. Give {allowed}.")
     schema.refuse_other(out)  # before minutes of work, not after
     text, summary, code = what.record(settings, options, Progress(name))
     print(f"{summary} -> {schema.save(out, text)}")

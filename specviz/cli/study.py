@@ -33,7 +33,7 @@ def run(options: argparse.Namespace) -> int:
             raise SettingsError(name, str(value), "left out with --read: nothing is measured")
     check_cluster(options)
     if options.out and options.out.is_dir():
-        raise SettingsError("out", str(options.out), "a file, and this is a folder")
+        raise SettingsError("out", str(options.out), "a file", f"'{options.out}' is a folder. --out takes a file.")
     from specviz.records import read_text
     from specviz.speed.records.study import SCHEMA, Study
 
@@ -42,7 +42,8 @@ def run(options: argparse.Namespace) -> int:
         options.out.parent.mkdir(parents=True, exist_ok=True)  # finished cells are saved there meanwhile
     if options.read:
         if not options.read.is_file():
-            raise SettingsError("read", str(options.read), "a file that study --out has written")
+            allowed = "a file that study --out has written"
+            raise SettingsError("read", str(options.read), allowed, f"There is no file '{options.read}'. --read takes {allowed}.")
         study, cells = Study.from_json(read_text(options.read, "The study")), None
     else:
         cells = options.resume or (options.out and options.out.with_name(f"{options.out.name}.cells"))

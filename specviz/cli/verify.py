@@ -109,7 +109,8 @@ def report_sample_file(settings: Settings, options: argparse.Namespace) -> dict[
 
     file = read_samples(options.sample_file)
     if settings.prompt not in ("", file.prompt):
-        raise SettingsError("prompt", settings.prompt, f"left out, or the prompt of the file, {file.prompt[:80]!r}")
+        sentence = f"--prompt {settings.prompt[:80]!r} is not the prompt of the file, {file.prompt[:80]!r}. Leave it out, or give that one."
+        raise SettingsError("prompt", settings.prompt, f"left out, or the prompt of the file, {file.prompt[:80]!r}", sentence)
     from specviz.evidence.hypothesis_tests import TestPlan
     from specviz.evidence.sample_files import report_against_weights
 

@@ -29,7 +29,7 @@ def run(options: argparse.Namespace) -> int:
     key = options.out.with_name(f"{options.out.stem}-key.pdf")
     for path in (options.out, key):
         if path.exists():
-            raise SettingsError("out", str(path), "a new file")
+            raise SettingsError("out", str(path), "a new file", f"'{path}' exists already. --out takes the name of a new file.")
     write(options.out, build_pdf(sheets))
     write(key, build_pdf(sheets, key=True))
     print(f"{options.out} has {options.count} {'sheet' if options.count == 1 else 'sheets'}, and {key} the answers.")

@@ -65,7 +65,7 @@ def _check_replaceable(folder: Path, schema: str) -> None:
         if not folder.exists():
             return
         if not folder.is_dir():
-            raise SettingsError("out", str(folder), allowed)
+            raise SettingsError("out", str(folder), allowed, f"'{folder}' is a file. Give {allowed}.")
         inside = {path.name for path in folder.iterdir()}
         earlier = read_json(folder / MANIFEST, "The manifest") if MANIFEST in inside else {}
     except OSError as error:
@@ -74,8 +74,10 @@ def _check_replaceable(folder: Path, schema: str) -> None:
         earlier = {}
     ours = set(earlier.get("files", ())) | {MANIFEST, ZIP} if earlier.get("schema") == schema else set()
     if others := sorted(inside - ours):
-        raise SettingsError("out", str(folder), f"{allowed}, and '{others[0]}' is no part of one")
+        sentence = f"The folder '{folder}' holds other files, such as '{others[0]}'. Give {allowed}."
+        raise SettingsError("out", str(folder), allowed, sentence)
 
 
 def _build_unwritable_error(folder: Path, error: OSError) -> SettingsError:
-    return SettingsError("out", str(folder), f"a folder that can be written ({error.strerror})")
+    sentence = f"The folder '{folder}' could not be written ({error.strerror})."
+    return SettingsError("out", str(folder), "a folder that can be written", sentence)

@@ -27,13 +27,20 @@ def read_source_text(name: str, path: Path) -> str:
     """The text of a file. Raises SettingsError for a file that is missing, empty, too large or not UTF-8 text."""
     known = ", ".join(TEXTS)
     if not name or not path.is_file():
-        raise SettingsError("text", name, f"one of {known}, or on the command line the path of a text file")
+        allowed = f"one of {known}, or on the command line the path of a text file"
+        raise SettingsError("text", name, allowed, f"There is no text '{name[:60]}'. It must be {allowed}.")
     if path.stat().st_size > SIZE_MAX:
-        raise SettingsError("text", name, f"a file of at most {SIZE_MAX >> 20} MB")
+        allowed = f"a file of at most {SIZE_MAX >> 20} MB"
+        raise SettingsError("text", name, allowed, f"The text file '{name}' is too large; give {allowed}.")
     try:
         text = path.read_text(encoding="utf-8-sig")  # a byte order mark is no part of the text
     except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError("text", name, f"a file of UTF-8 text that can be read ({type(error).__name__})") from error
+        reason = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
+        raise SettingsError(
+            "text", name, "a file of UTF-8 text", f"The text file '{name}' could not be read ({reason})."
+        ) from error
     if not text.strip():
-        raise SettingsError("text", name, "a text with words in it: this file is empty")
+        raise SettingsError(
+            "text", name, "a text with words in it", f"The text file '{name}' is empty; give a text with words in it."
+        )
     return text

@@ -594,8 +594,8 @@ def test_a_key_is_not_sent_to_the_second_server(monkeypatch, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ((), "reference must be local weights"),
-        (("--pair", "storybook", "--against", "http://b"), "reference must be local weights"),
+        ((), "An audit compares the server with local weights"),
+        (("--pair", "storybook", "--against", "http://b"), "for the same one); both were given."),
         (("--against", "http://HOST"), "another server, or the same one with other fields"),
         (("--against", "nowhere"), "URL must be an address"),
         (("--against", "http://b", "--max-new-tokens", "5"), "max-new-tokens must be a whole number from 1 to 4"),
@@ -609,7 +609,7 @@ def test_a_key_is_not_sent_to_the_second_server(monkeypatch, tmp_path, capsys):
         (("--against", "http://b", "--against-body", "{"), "against-body must be a JSON object"),
         (("--against", "http://b", "--api-key-variable", "NO_SUCH"), "environment variable that holds the key"),
         (("--against", "http://b", "--prompt", ""), "prompt must be a text"),
-        (("--draft", "somewhere"), "no --target"),
+        (("--draft", "somewhere"), "--draft was given without --target"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )

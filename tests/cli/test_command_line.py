@@ -81,7 +81,7 @@ def test_distributions_beyond_the_limit_are_refused_with_the_rounds_that_fit(dec
     monkeypatch.setattr("specviz.cli.decode.DISTRIBUTIONS_LIMIT", 60_000)
     code, out, err = decode("--prompt", "Once", "--probs", str(tmp_path / "distributions.npz"))
     assert code == 2
-    assert "2 rounds of this run fit" in err
+    assert "those of 2 rounds fit" in err
     assert out == ""
     assert not list(tmp_path.iterdir()), "nothing half written"
 
@@ -137,7 +137,7 @@ def test_an_empty_prompt_uses_a_start_token_and_says_so(decode):
         (["--uniform", "3"], "random number must be written POS=U"),
         (["--uniform", "3:side=0.1"], "random number purpose must be one of draft, accept, residual, bonus, got 'side'."),
         (["--uniform", "3=0.1", "--uniform", "3=0.2"], "given once for each position and purpose"),
-        (["--seed", "-1"], "seed must be a whole number from 0"),
+        (["--seed", "-1"], "decode: --seed must be a whole number from 0"),
         (["--prompt", "a\x07b"], "U+0007 at character 2"),
         (["--prompt", "word " * 200], "tokens, at most 128, the context of this pair"),
         (["--length", "5"], "--length is called --max-new-tokens now."),
@@ -149,11 +149,14 @@ def test_an_empty_prompt_uses_a_start_token_and_says_so(decode):
             ["--typical-epsilon", "0.5"],
             "typical-epsilon must be left out with rule token, which does not read it (typical reads it)",
         ),
-        (["--gamma", "many"], "gamma must be a whole number from 0 to 16, got 'many'."),
+        (["--gamma", "many"], "decode: --gamma must be a whole number from 0 to 16, got 'many'."),
         (["too", "many"], "'too' is one argument too many"),
         (["--seed", "abc"], "seed must be a whole number from 0 to 9223372036854775807, got 'abc'."),
         (["--bogus"], "There is no option --bogus; --help lists the options."),
-        (["--uniform", "99=0.5"], "random number position must be below 20, the number of tokens to generate, got 99."),
+        (
+            ["--uniform", "99=0.5"],
+            "decode: The random number position must be below 20, the number of tokens to generate, got 99.",
+        ),
         (["--max-new-tokens", "0"], "max-new-tokens must be a whole number from 1 to 4096, got 0."),
         (["--probs", "distributions.txt"], "a file ending in .npz"),
         (["--probs", "/nowhere/distributions.npz"], "in a folder that exists"),
@@ -166,6 +169,43 @@ def test_bad_input_is_one_sentence_with_the_value_and_exit_code_2(decode, argume
     assert err.startswith("specviz decode: ")
     assert err.count("\n") == 1
     assert out == ""
+
+
+PLAN_TEXT = "--text takes a file with a text like those that will be written."
+REFERENCE = "local weights (--target or --pair), or a second server (--against, or --against-body for the same one)"
+SITE = "Give a folder that is new, empty, or holds an earlier site."
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("audit http://HOST", f"An audit compares the server with {REFERENCE}; neither was given."),
+        ("audit http://HOST --pair storybook --against http://B", f"An audit compares the server with {REFERENCE}; both were given."),
+        ("audit HOST --pair storybook", "The URL must be an address such as http://HOST:PORT/v1, got 'HOST'."),
+        ("audit", "The URL of the server is missing. Give a URL, or --log FILE in its place."),
+        ("audit http://HOST --log x", "Both a URL and --log were given. Give a URL, or --log FILE in its place."),
+        ("audit http://HOST --draft x", "--draft was given without --target. Give --pair NAME, or --target, alone or with --draft."),
+        ("plan", "A plan needs exactly one of --text FILE and --prompts FILE; neither was given."),
+        ("plan --text {none}", "The text file '{none}' does not exist. " + PLAN_TEXT),
+        ("plan --text {folder}", "'{folder}' is no file. " + PLAN_TEXT),
+        ("plan --prompts {none}", "The prompts file '{none}' does not exist. --prompts takes a file with one prompt to a line."),
+        ("plan --text {file} --gammas 9-1", "--gammas must be a range from the smaller number to the larger, such as 1-9, got '9-1'."),
+        ("site {folder}", "The folder '{folder}' holds other files, such as 'file'. " + SITE),
+        ("site {file}", "'{file}' is a file. " + SITE),
+        ("verify --target x", "--draft is missing. Give --pair NAME, or --target and --draft together."),
+        ("pays http://HOST --prompts {none}", "The prompts file '{none}' could not be read (No such file or directory)."),
+        ("study --read {none}", "There is no file '{none}'. --read takes a file that study --out has written."),
+        ("study --out {folder}", "'{folder}' is a folder. --out takes a file."),
+        ("worksheet --out {file}", "--out must be the name of a file that ends in .pdf, got '{file}'."),
+        ("decode --prompt x --uniform x", "The random number must be written POS=U or POS:draft|residual|bonus=U, such as 3=0.71, got 'x'."),
+    ],
+)  # fmt: skip
+def test_a_refusal_names_the_option_the_value_and_what_is_allowed(line, sentence, tmp_path, capsys):
+    places = {"none": tmp_path / "none", "folder": tmp_path, "file": tmp_path / "file"}
+    places["file"].write_text("mine")
+    words = line.format(**places).split()
+    assert main(words) == 2
+    assert capsys.readouterr().err == f"specviz {words[0]}: {sentence.format(**places)}\n"
 
 
 @pytest.mark.parametrize(

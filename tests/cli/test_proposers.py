@@ -119,7 +119,7 @@ def test_a_text_file_is_read_by_its_path(folders, tmp_path, capsys):
         (["--typical-epsilon", "0"], "typical-epsilon must be above 0 and at most 1, got 0.0."),
         (
             ["--proposer", "retrieval", "--text", "/nowhere.txt"],
-            "text must be one of dorothy, or on the command line the path of a text file, got",
+            "It must be one of dorothy, or on the command line the path of a text file.",
         ),
         (["--tree-budget", "many"], "tree-budget must be a whole number from 1 to 64, got 'many'."),
     ),

@@ -172,7 +172,7 @@ def test_a_run_with_chosen_random_numbers_is_refused(pair):
         ("--seconds", "0", "above 0"),
         ("--seed", "-1", "from 0 to"),
         ("--decoder", "magic", "one of speculative, target, assisted"),
-        ("--out", "/proc/nowhere/deep", "a folder that can be written"),
+        ("--out", "/proc/nowhere/deep", "could not be written"),
     ],
 )
 def test_bad_input_is_one_sentence_with_the_value(folders, capsys, option, value, said):

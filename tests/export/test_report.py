@@ -220,7 +220,7 @@ def test_an_export_replaces_an_earlier_one_and_nothing_else(tmp_path, built_pack
     write_folder(folder, built_package)
     assert {path.name for path in tmp_path.iterdir()} == {"evidence"}
     (folder / "thesis.tex").write_text("years of work")
-    with pytest.raises(SettingsError, match=r"'thesis\.tex' is no part of one"):
+    with pytest.raises(SettingsError, match=r"holds other files, such as 'thesis\.tex'"):
         write_folder(folder, built_package)
     assert (folder / "thesis.tex").read_text() == "years of work"
 
@@ -252,7 +252,7 @@ def test_what_cannot_be_written_is_said_before_anything_is_drawn(tmp_path, capsy
     for out in (taken, "/proc/nowhere/deep", tmp_path / "no" / "parent"):
         assert main(["verify", "--pair", "nobody", "--out", str(out)]) == 2
         error = capsys.readouterr().err
-        assert "out must be a folder" in error and error.count("\n") == 1
+        assert str(out) in error and "folder" in error and error.count("\n") == 1
     assert taken.read_text() == "mine"
 
 

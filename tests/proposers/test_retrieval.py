@@ -159,9 +159,9 @@ def test_a_link_can_name_no_file(folder, tmp_path):
 @pytest.mark.parametrize(
     ("content", "said"),
     (
-        (b"", "this file is empty"),
-        (b" \n\t\n", "this file is empty"),
-        (b"\xff\xfe\x00", "UTF-8 text that can be read"),
+        (b"", "is empty; give a text with words in it"),
+        (b" \n\t\n", "is empty; give a text with words in it"),
+        (b"\xff\xfe\x00", "it is no UTF-8 text"),
         (b"x" * 2000, "a file of at most"),
     ),
 )
@@ -176,7 +176,7 @@ def test_a_bad_text_is_a_sentence_before_it_is_admitted(folder, tmp_path, monkey
 
 @pytest.mark.parametrize("name", ("", "nowhere.txt", "/", "."))
 def test_what_is_no_file_is_a_sentence(folder, name):
-    with pytest.raises(SettingsError, match="text must be one of dorothy, or on the command line the path of a text file"):
+    with pytest.raises(SettingsError, match="It must be one of dorothy, or on the command line the path of a text file"):
         source_texts.allow_path(name)
 
 

@@ -206,7 +206,7 @@ def test_a_folder_with_anything_else_is_refused_and_left_as_it_is(tmp_path, caps
     (tmp_path / "mine.txt").write_text("mine")
     assert main(["site", str(tmp_path)]) == 2
     error = capsys.readouterr().err
-    assert "out must be a folder that is new, empty, or holds an earlier site, and 'mine.txt' is no part of one" in error
+    assert "such as 'mine.txt'. Give a folder that is new, empty, or holds an earlier site." in error
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
 

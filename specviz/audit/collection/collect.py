@@ -208,7 +208,9 @@ def collect_samples(jobs: Sequence[CollectionJob], on_progress: ProgressCallback
                     run.check_identity()
             report_progress()
     except OSError as error:
-        raise SettingsError("out", str(jobs[0].path.parent), f"files that can be written ({error.strerror})") from error
+        folder = jobs[0].path.parent
+        sentence = f"The folder '{folder}' could not be written ({error.strerror})."
+        raise SettingsError("out", str(folder), "a folder that can be written", sentence) from error
     except SpecvizError:
         raise
     except BaseException:  # whoever stops the work should not wait for a silent server
@@ -481,12 +483,12 @@ def _read_earlier(job: CollectionJob) -> CollectionRecord | None:
     try:
         before = read_record(path)
     except TraceError as error:
-        raise SettingsError("out", str(path.parent), f"a folder without a damaged record ({str(error)[:120]})") from error
+        sentence = f"The folder '{path.parent}' has a damaged record ({str(error)[:120]}). Give another folder."
+        raise SettingsError("out", str(path.parent), "another folder", sentence) from error
     if before is None:
         if path.exists() and path.stat().st_size:
-            raise SettingsError(
-                "out", str(path.parent), f"another folder: '{path.name}' is there without a record of who sampled it"
-            )
+            sentence = f"'{path}' is there without a record of who sampled it. Give another folder."
+            raise SettingsError("out", str(path.parent), "another folder", sentence)
         return None
     same = {
         "the request": (before.sampling, job.sampling.to_record()),
@@ -496,9 +498,9 @@ def _read_earlier(job: CollectionJob) -> CollectionRecord | None:
         "--choices": (before.choices, job.size.choices),
     }
     if other := [name for name, (then, now) in same.items() if json.loads(json.dumps(then)) != json.loads(json.dumps(now))]:
-        said = f": {format_changes(list_changes(before.about, server.about))}" if DESCRIPTION in other else ""
-        allowed = f"another folder: '{path.name}' was begun with something else ({', '.join(other)}{said})"
-        raise SettingsError("out", str(path.parent), allowed)
+        changes = f": {format_changes(list_changes(before.about, server.about))}" if DESCRIPTION in other else ""
+        sentence = f"'{path}' was begun with something else ({', '.join(other)}{changes}). Give another folder."
+        raise SettingsError("out", str(path.parent), "another folder", sentence)
     return before
 
 
@@ -514,9 +516,11 @@ def count_kept_lines(path: Path) -> tuple[int, int | None]:
         lines = whole_lines.splitlines()
         return len(lines), int(json.loads(lines[-1])["settings"]["seed"]) if lines else None
     except OSError as error:
-        raise SettingsError("out", str(path), f"a file that can be written ({error.strerror})") from error
+        sentence = f"'{path}' could not be written ({error.strerror})."
+        raise SettingsError("out", str(path), "a file that can be written", sentence) from error
     except (ValueError, LookupError, TypeError) as error:
-        raise SettingsError("out", str(path), "a sample file that this command has written; its last line is not") from error
+        sentence = f"The last line of '{path}' was not written by this command. Give another folder."
+        raise SettingsError("out", str(path), "a sample file that this command has written", sentence) from error
 
 
 def _save_record(path: Path, record: CollectionRecord) -> None:

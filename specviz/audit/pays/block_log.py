@@ -33,8 +33,8 @@ class BlockLog:
             folder.mkdir(parents=True, exist_ok=True)
             lines = self.path.read_text().splitlines() if self.path.exists() else [first]
             if lines[:1] != [first]:
-                allowed = "a new folder: this one holds times of another server, of other prompts or of other settings"
-                raise SettingsError("out", str(folder), allowed)
+                found = "holds times of another server, of other prompts or of other settings"
+                raise SettingsError("out", str(folder), "a new folder", f"The folder '{folder}' {found}. Give a new folder.")
             for line in lines[1:]:
                 try:
                     self.blocks.append(block_from_record(json.loads(line)))
@@ -42,7 +42,8 @@ class BlockLog:
                     break  # the last line, cut when the program was killed
             self.path.write_text("".join(f"{line}\n" for line in lines[: 1 + len(self.blocks)]))
         except OSError as error:
-            raise SettingsError("out", str(folder), f"a folder that can be written ({error.strerror})") from error
+            sentence = f"The folder '{folder}' could not be written ({error.strerror})."
+            raise SettingsError("out", str(folder), "a folder that can be written", sentence) from error
 
     def append(self, block: Block) -> None:
         """Add a block to the file. Raises OSError where the disk is full."""

@@ -32,23 +32,25 @@ def read_prompts(path: Path, chat: bool) -> list[Prompt]:
     """
     try:
         if path.stat().st_size > MAX_BYTES:
-            raise SettingsError("prompts", str(path), f"a file of at most {MAX_BYTES >> 20} MB")
+            allowed = f"a file of at most {MAX_BYTES >> 20} MB"
+            raise SettingsError("prompts", str(path), allowed, f"The prompts file '{path}' is too large; give {allowed}.")
         text = path.read_bytes().decode("utf-8-sig")
     except OSError as error:
-        raise SettingsError("prompts", str(path), f"a file that can be read ({error.strerror})") from error
+        sentence = f"The prompts file '{path}' could not be read ({error.strerror})."
+        raise SettingsError("prompts", str(path), "a file that can be read", sentence) from error
     except UnicodeDecodeError as error:
-        raise SettingsError("prompts", str(path), "a text in UTF-8") from error
+        raise SettingsError("prompts", str(path), "a text in UTF-8", f"The prompts file '{path}' is no text in UTF-8.") from error
     lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
     if not 1 <= len(lines) <= MAX_PROMPTS:
-        raise SettingsError(
-            "prompts", Described(f"{len(lines):,} prompts in '{path.name}'"), f"1 to {MAX_PROMPTS:,}, each on a line of its own"
-        )
+        size, allowed = f"{len(lines):,} prompts", f"1 to {MAX_PROMPTS:,}, each on a line of its own"
+        raise SettingsError("prompts", Described(size), allowed, f"The prompts file '{path}' has {size}; {allowed}, are allowed.")
     if path.suffix == ".jsonl":
         found = [_parse_line(line, f"line {number} of '{path.name}'", chat) for number, line in lines]
     else:
         found = [_wrap(line) if chat else line for _, line in lines]
     if len({isinstance(prompt, str) for prompt in found}) > 1:
-        raise SettingsError("prompts", str(path), "texts or messages, not both in one file")
+        sentence = f"The prompts file '{path}' has texts and messages; a file may hold only one of the two."
+        raise SettingsError("prompts", str(path), "texts or messages, not both in one file", sentence)
     return found
 
 
@@ -61,22 +63,26 @@ def _parse_line(line: str, where: str, chat: bool) -> Prompt:
     try:
         found: Any = json.loads(line)
     except (ValueError, RecursionError):
-        raise SettingsError("prompts", Described(f"{where}, which is not JSON"), allowed) from None
+        raise _refuse_line(f"{where} is not JSON", allowed) from None
     if isinstance(found, dict) and isinstance(found.get("prompt"), str) and found["prompt"]:
         _check_length(found["prompt"], where)
         return _wrap(found["prompt"]) if chat else found["prompt"]
     messages = found.get("messages") if isinstance(found, dict) else None
     if not isinstance(messages, list) or not messages:
-        raise SettingsError("prompts", Described(f"{where}, which has neither field"), allowed)
+        raise _refuse_line(f"{where} has neither a prompt nor messages", allowed)
     for message in messages:
         if not isinstance(message, dict) or message.get("role") not in ROLES or not isinstance(message.get("content"), str):
-            raise SettingsError(
-                "prompts", Described(f"{where}, with another message"), f"{allowed}; a role is one of {', '.join(ROLES)}"
-            )
+            raise _refuse_line(f"{where} has a message of another form", f"{allowed}; a role is one of {', '.join(ROLES)}")
         _check_length(message["content"], where)
     return tuple({"role": message["role"], "content": message["content"]} for message in messages)
 
 
 def _check_length(text: str, where: str) -> None:
     if len(text) > MAX_CHARACTERS:
-        raise SettingsError("prompts", Described(f"{len(text):,} characters on {where}"), f"at most {MAX_CHARACTERS:,}")
+        raise _refuse_line(f"{where} has {len(text):,} characters", f"at most {MAX_CHARACTERS:,}")
+
+
+def _refuse_line(found: str, allowed: str) -> SettingsError:
+    return SettingsError(
+        "prompts", Described(found), allowed, f"{found[0].upper()}{found[1:]}. Each line of the prompts must be {allowed}."
+    )

@@ -33,10 +33,9 @@ class ServerCosts:
         token = report["seconds_per_token"]
         rounds = next((one for one in report["rounds"] if one["seconds_per_round"]), None)
         if token is None or rounds is None or not report["gamma"]:
-            allowed = (
-                "a server whose rounds can be timed: its tokens arrive in bursts, and it is measured with speculation and without"
-            )
-            raise SettingsError("target", "no costs", allowed)
+            allowed = "the server's tokens arrive in bursts, and it is measured with speculation and without"
+            sentence = f"--target needs times of the server's rounds, and there are none. They can be taken where {allowed}."
+            raise SettingsError("target", "no costs", allowed, sentence)
         return cls(token["value"], max(0.0, (rounds["seconds_per_round"]["value"] - token["value"]) / report["gamma"]))
 
     def compute_speedup(self, tokens: Estimate, gamma: int) -> Estimate:

@@ -190,7 +190,8 @@ def read_pair_name(options: argparse.Namespace) -> str:
     bits = getattr(options, "draft_bits", None)
     if (options.target is None) != (options.draft is None):
         missing = "--draft" if options.draft is None else "--target"
-        raise SettingsError("pair", f"no {missing}", "--pair NAME, or --target and --draft together")
+        allowed = "--pair NAME, or --target and --draft together"
+        raise SettingsError("pair", f"no {missing}", allowed, f"{missing} is missing. Give {allowed}.")
     if options.target is not None:
         if options.pair is not None:
             raise SettingsError("pair", options.pair, "left out when --target and --draft are given")

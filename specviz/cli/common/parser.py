@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from specviz import __version__
-from specviz.errors import SpecvizError
+from specviz.errors import SettingsError, SpecvizError, TooLongError
 from specviz.records import load_toml
 from specviz.settings import FOREIGN_NAMES, RENAMED, write_option
 
@@ -96,6 +96,13 @@ class CommandParser(argparse.ArgumentParser):
         if unknown:
             raise UsageError(self.explain_unknown(unknown[0]))
         return options
+
+    def explain_error(self, error: SpecvizError) -> str:
+        """The sentence of an error: of a setting with its option or "the", of any other as it is."""
+        if not isinstance(error, SettingsError) or isinstance(error, TooLongError):
+            return str(error)
+        option = write_option(error.name)
+        return error.explain(option if option in self._option_string_actions else f"The {error.name}")
 
     def explain_unknown(self, word: str) -> str:
         """A sentence on a word that is no option of this command."""

@@ -211,9 +211,9 @@ def tokenize_text(pair: LoadedPair, text: str, opening: int, length: int) -> Ids
     _refuse_encoders(pair)
     context = _find_context(pair)
     if context is not None and opening + length > context:
-        raise SettingsError(
-            "opening and length", Described(f"{opening} + {length}"), f"at most {context} tokens together, the pair's context"
-        )
+        found, allowed = f"{opening} + {length}", f"at most {context} tokens together, the pair's context"
+        sentence = f"The opening and the new tokens must be {allowed}, and are {found}."
+        raise SettingsError("opening and length", Described(found), allowed, sentence)
     ids = tuple(pair.tokenizer.encode(text)) if text else ()
     if len(ids) < opening + length:
         wanted = f"at least {opening + length} tokens long: {opening} to start from and {length} to continue with"

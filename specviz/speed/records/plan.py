@@ -442,5 +442,6 @@ def parse_prompts(text: str, most: int) -> tuple[str, ...]:
     """The prompts of a text; empty lines are left out. Raises SettingsError for fewer than two, and for more than ``most``."""
     found = tuple(line for line in text.splitlines() if line.strip())
     if not 2 <= len(found) <= most:
-        raise SettingsError("prompts", Described(f"{len(found):,} lines"), f"2 to {most:,}, each on a line of its own")
+        lines = f"{len(found):,} line{'s' * (len(found) != 1)}"
+        raise SettingsError("prompts", Described(lines), f"2 to {most:,}, each on a line of its own")
     return found

@@ -173,7 +173,7 @@ def test_a_file_without_a_record_or_with_a_damaged_one_is_left_alone(tmp_path):
         with pytest.raises(SettingsError, match="without a record of who sampled it"):
             collect_one(server, path)
         record_path(path).write_text('{"schema": "specviz-audit-samples-1"')
-        with pytest.raises(SettingsError, match="without a damaged record"):
+        with pytest.raises(SettingsError, match="has a damaged record"):
             collect_one(server, path)
     assert path.read_text() == "something\n"
 

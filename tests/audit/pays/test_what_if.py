@@ -66,5 +66,5 @@ def test_the_lines_know_what_a_draft_with_windows_needs(pair, report, monkeypatc
 
 def test_without_the_time_of_a_round_nothing_is_forecast(report):
     for missing in ({"seconds_per_token": None}, {"rounds": []}, {"gamma": None}):
-        with pytest.raises(SettingsError, match="a server whose rounds can be timed"):
+        with pytest.raises(SettingsError, match="needs times of the server's rounds"):
             ServerCosts.from_report(report | missing)

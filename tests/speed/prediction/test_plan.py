@@ -288,7 +288,7 @@ def test_the_text_of_a_plan_shows_positions_and_leaves_out_what_prompts_do_not_h
 @pytest.mark.parametrize(
     ("text", "said"),
     (
-        ("one alone\n", "prompts must be 2 to 4,096, each on a line of its own, got 1 lines"),
+        ("one alone\n", "prompts must be 2 to 4,096, each on a line of its own, got 1 line."),
         ("a\n" * 4097, "got 4,097 lines"),
         ("short\n" + "The cat sat. " * 60, "prompt 2 is too long: "),
     ),
@@ -304,7 +304,7 @@ def test_a_plan_wants_a_text_or_prompts_and_not_both(command_options, capsys):
     neither = [word for word in command_options[0] if word not in ("--text", str(command_options[1]))]
     for command in (both, neither):
         assert main(command) == 2
-        assert "exactly one of them: --text FILE or --prompts FILE" in capsys.readouterr().err
+        assert "A plan needs exactly one of --text FILE and --prompts FILE" in capsys.readouterr().err
 
 
 def test_positions_are_accepted_over_checked_and_their_intervals_resample_texts():

@@ -254,9 +254,9 @@ def test_bad_input_is_a_sentence(capsys, tmp_path):
     assert main(["study", "--read", "x", "--resume", "y"]) == 2
     assert "left out with --read" in capsys.readouterr().err
     assert main(["study", "--out", str(tmp_path)]) == 2
-    assert "a file, and this is a folder" in capsys.readouterr().err
+    assert "is a folder. --out takes a file." in capsys.readouterr().err
     assert main(["study", "--resume", str(tmp_path / "nowhere" / "cells")]) == 2
-    assert "resume must be a file that can be written" in capsys.readouterr().err
+    assert "could not be written" in capsys.readouterr().err
     assert main(["study", "--texts", "1"]) == 2
     assert "from 2 to 1024" in capsys.readouterr().err
     assert main(["study", "--read", str(tmp_path / "none.json")]) == 2
