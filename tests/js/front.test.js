@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { MOST, countCells, findBands, formatDay, countDays, chooseGame, readKept, recordAnswer } from "../../assets/components/front/daily.js";
+import { FIRST, MOST, countCells, findAxisEnd, findBands, formatDay, listTicks, countDays, chooseGame, readKept, recordAnswer } from "../../assets/components/front/daily.js";
 import { computeOpeningDraft, countPerPass } from "../../assets/components/front/overlap.js";
 import { findDraftTime, listMoments, findNextMoment, countEvents } from "../../assets/components/front/playback.js";
 import { computeAccount } from "../../assets/components/lib/arithmetic.js";
@@ -64,6 +64,20 @@ test("the room for chance holds all cells of an exact decoder at least 99 times 
   });
   const [[low, high]] = findBands([0.6, 0.4], 1000); // (1 - p)^n is no number of 64 bits there
   assert.ok(low > 0.54 && low < 0.6 && high > 0.6 && high < 0.66);
+});
+
+test("a bar has room beyond the widest room for chance, and ticks keep within the axis", () => {
+  const probs = [0.31, 0.22, 0.11, 0.36], even = [[9, 7, 3, 11], [9, 7, 3, 11]];
+  for (const n of [FIRST, 100, 500]) {
+    const widest = Math.max(...findBands(probs, n).map(([, high]) => high)), end = findAxisEnd(probs, n, even);
+    assert.ok(Math.abs(end - Math.min(1, 1.3 * widest)) < 1e-12);
+  }
+  assert.ok(findAxisEnd(probs, 100, [[90, 4, 3, 3], [30, 20, 15, 35]]) > 0.9, "the longest bar ends within the axis");
+  assert.equal(findAxisEnd([0.9, 0.1], FIRST, [[27, 3], [27, 3]]), 1);
+  for (const end of [0.13, 0.31, 0.5, 0.72, 1]) {
+    const ticks = listTicks(end);
+    assert.ok(ticks[0] === 0 && ticks.length >= 3 && ticks.length <= 5 && ticks.at(-1) <= 0.95 * end, `${end}: ${ticks}`);
+  }
 });
 
 test("samples are counted by cell", () => {

@@ -1,7 +1,7 @@
 // Which game is today's, the same for everybody, and what a browser keeps of it. Pure functions of a day and the recorded games.
 
 export const MOST = 1000; // samples of each decoder that a game may take
-export const FIRST = 10; // samples that a game opens with
+export const FIRST = 30; // samples that a game opens with
 export const STEPS = [10, 100]; // samples of a draw
 export const LEVEL = 0.99; // how often all bars of an exact decoder end in their boxes, at least
 const DAY = 86_400_000; // ms
@@ -54,6 +54,18 @@ export function findBands(probs, n) {
     while (high > 0 && (above += pmf[high]) <= tail) high -= 1;
     return [low / n, high / n];
   });
+}
+
+/** The end of the axis of a picture of n samples, a share: 1.3 times the widest room, so that a bar may leave it, and beyond each bar. ``counts``: of each side and cell. */
+export function findAxisEnd(probs, n, counts) {
+  const widest = Math.max(...findBands(probs, n).map(([, high]) => high)), longest = Math.max(...counts.flat()) / n;
+  return Math.min(1, Math.max(1.3 * widest, 1.05 * longest));
+}
+
+/** Ticks of an axis from 0 to ``end``, at most five, and none whose label would stand beyond the axis. */
+export function listTicks(end) {
+  const step = [0.05, 0.1, 0.2, 0.25].find((one) => end / one < 5);
+  return Array.from({ length: Math.floor((0.95 * end) / step) + 1 }, (_, i) => i * step);
 }
 
 /** Probabilities of 0 to n successes. */

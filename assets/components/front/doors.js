@@ -13,10 +13,10 @@ const ROUNDS = 20; // that the picture of a text has, if there is room
 export function makeDoors(texts, { doors, race, games }) {
   const pictures = [race && drawRounds(race.lanes[1].rounds), games && drawSamples(games.games[0]), race && drawTimes(race.lanes, texts.lanes)];
   const link = ({ to, words: name, says }) => h("a", { href: doors[to] }, h("b", {}, name), h("span", {}, says));
-  const made = texts.list.map(({ title, links }, i) => h("article", { class: "door" }, h("h3", {}, title), h("div", { class: "sight", "aria-hidden": "true" }, pictures[i] ?? ""),
+  const made = texts.list.map(({ title, reader, links }, i) => h("article", { class: "door" }, h("h3", {}, title, " ", h("span", {}, reader)), h("div", { class: "sight", "aria-hidden": "true" }, pictures[i] ?? ""),
     h("p", { class: "shows" }, pictures[i] ? fill(texts.shows[i], { gain: race?.gain?.toFixed(2) ?? "–" }) : ""), h("nav", { "aria-label": title }, ...links.filter(({ to }) => doors[to]).map(link))));
   const [first] = texts.list.flatMap(({ links }) => links);
-  const start = h("p", { class: "way" }, h("a", { class: "start", href: doors[first.to] }, `${texts.start} →`), ...texts.more.filter(({ to }) => doors[to]).map(link));
+  const start = h("p", { class: "way" }, h("a", { class: "start", href: doors[first.to] }, `${texts.start} →`));
   return { node: h("div", { class: "doors" }, start, h("div", { class: "three" }, ...made), makeCommand(texts)) };
 }
 

@@ -3,7 +3,7 @@
 import { h, say, show } from "../lib/dom.js";
 import { fill } from "../lib/fill.js";
 import { copyText } from "./clipboard.js";
-import { FIRST, MOST, STEPS, countCells, findBands, formatDay, countDays, chooseGame, readKept, recordAnswer } from "./daily.js";
+import { FIRST, MOST, STEPS, chooseGame, countCells, countDays, findAxisEnd, findBands, formatDay, listTicks, readKept, recordAnswer } from "./daily.js";
 
 const KEY = "specviz-daily";
 const SIDES = ["A", "B"];
@@ -14,6 +14,7 @@ export class Game {
   constructor(view, texts, recorded, today = countDays(new Date())) {
     Object.assign(this, { view, texts, recorded, today });
     this.kept = readKept(loadKept(), today);
+    this.scale = SIDES.map((name) => h("div", { class: `track side${name}` }));
     this.heads = SIDES.map((name, side) => this.makeHead(name, side));
     this.count = h("span", { class: "drawn" });
     this.hint = h("span", {});
@@ -40,9 +41,11 @@ export class Game {
     this.digits = SIDES.map((_, side) => (side === wrong ? this.game.wrong : this.game.right));
     this.n = this.asked = FIRST; // samples that are shown, and asked for: a picture from the start
     this.cells = this.game.labels.length;
+    const end = this.game.prompt.split(" ").slice(-WORDS).join(" ");
+    for (const { wrote } of this.heads) say(wrote, fill(this.texts.last, { end }));
     this.rows = this.game.labels.map((label, i) => this.makeRow(label, i));
-    this.chart.replaceChildren(...this.rows.map(({ node }) => node));
-    say(this.title, fill(this.texts.title, { prompt: this.recorded.prompt, settings: this.game.settings }));
+    this.chart.replaceChildren(...this.rows.map(({ node }) => node), h("div", { class: "row scale" }, this.scale[0], h("i"), h("i"), h("i"), this.scale[1]));
+    say(this.title, fill(this.texts.title, { prompt: this.game.prompt, settings: this.game.settings }));
     say(this.hint, fill(this.texts.hint, this.game));
     say(this.date, fill(this.texts.date, { date: nameDay(day) }));
     show(this.date, day !== this.today);
@@ -51,12 +54,11 @@ export class Game {
   }
 
   makeHead(name, side) {
-    const word = h("b", { class: "last" }, "…");
-    const end = this.recorded.prompt.split(" ").slice(-WORDS).join(" ");
-    const node = h("p", { class: `head side${name}` }, h("b", {}, fill(this.texts.decoder, { name })), " ", h("span", { class: "wrote" }, fill(this.texts.last, { end }), " ", word));
+    const word = h("b", { class: "last" }, "…"), wrote = h("span", {});
+    const node = h("p", { class: `head side${name}` }, h("b", {}, fill(this.texts.decoder, { name })), " ", h("span", { class: "wrote" }, wrote, " ", word));
     const button = h("button", { type: "button", class: "name" }, fill(this.texts.name, { name }));
     button.addEventListener("click", () => this.choose(side));
-    return { node, word, name: button };
+    return { node, word, wrote, name: button };
   }
 
   makeRow(label, i) {
@@ -151,13 +153,27 @@ export class Game {
     return `${fill(texts.sharedTitle, { date: formatDay(this.day) })}\n${line}\n${window.location.origin}${window.location.pathname}`;
   }
 
+  /** The axis of the samples that are asked for: it stays while they are drawn. Returns its end. */
+  drawScale() {
+    const top = findAxisEnd(this.game.probs, this.asked, this.digits.map((digits) => countCells(digits, this.first, this.asked, this.cells)));
+    if (top === this.top) return top;
+    this.top = top;
+    for (const track of this.scale) {
+      track.replaceChildren(...listTicks(top).map((at) => {
+        const tick = h("span", { class: "tick" }, `${Math.round(100 * at)}%`);
+        tick.style.setProperty("--at", at / top);
+        return tick;
+      }));
+    }
+    return top;
+  }
+
   paint() {
     this.counts = this.digits.map((digits) => countCells(digits, this.first, this.n, this.cells));
-    const n = this.n || 1, longest = Math.max(...this.counts.flat()) / n;
-    const top = Math.min(1, Math.max(1.35 * Math.max(...this.game.probs), longest)); // few samples may be far above their probability
+    const n = this.n || 1, top = this.drawScale();
     const bands = findBands(this.game.probs, n);
     this.rows.forEach((row, i) => SIDES.forEach((_, side) => {
-      const share = this.counts[side][i] / n / top;
+      const share = Math.min(1, this.counts[side][i] / n / top);
       row.exact[side].style.setProperty("--at", this.game.probs[i] / top);
       const [low, high] = [Math.max(0, bands[i][0] - 0.5 / n), bands[i][1] + 0.5 / n].map((at) => Math.min(1, at / top)); // half a sample more: a bar that ends on an edge is inside
       row.bands[side].style.setProperty("--at", low);

@@ -44,15 +44,15 @@ export class Overlap {
       choice.addEventListener("click", () => this.take(roundToGrid(q)));
       return choice;
     });
-    const swatch = (kind) => h("span", { class: `swatch ${kind}` });
+    const key = (kind, words) => h("span", {}, h("span", { class: `swatch ${kind}` }), words);
     this.node = h("div", { class: "overlap" },
       h("div", { class: "picture" },
-        h("p", { class: "caption above" }, h("b", {}, texts.prompt), swatch("p"), texts.target, swatch("q"), texts.draft, swatch("bad"), texts.rejected),
+        h("p", { class: "caption above" }, h("b", {}, texts.prompt), key("p", texts.target), key("q", texts.draft), key("bad", texts.rejected)),
         h("div", { class: "words", role: "group", "aria-label": texts.group }, ...this.slots.map(({ node }) => node))),
       h("div", { class: "outcome" }, h("div", { class: "choices", role: "group", "aria-label": texts.choose }, ...this.choices), h("p", { class: "sum" }, this.share, h("span", {}, texts.accepted)),
         h("p", { class: "cost" }, this.speed, ` ${texts.price}`)),
       h("div", { class: "picture" },
-        h("p", { class: "caption below" }, h("b", {}, texts.out), swatch("kept"), texts.kept, swatch("left"), texts.left, swatch("line"), texts.line),
+        h("p", { class: "caption below" }, h("b", {}, texts.out), key("kept", texts.kept), key("left", texts.left), key("line", texts.line)),
         h("div", { class: "words", "aria-hidden": "true" }, ...this.slots.map(({ under }) => under))),
       this.equal,
       h("details", { class: "about" }, h("summary", {}, texts.about), this.series));

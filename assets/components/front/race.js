@@ -22,15 +22,15 @@ export class Race {
     this.hint = h("span", { class: "own" }, texts.own);
     this.form = h("form", { class: "ask" }, h("label", { class: "typed" }, h("span", { class: "ghost", "aria-hidden": "true" }, this.mirror, h("i", { class: "caret" }), this.hint), this.input), this.start);
     this.gain = h("p", { class: "gained" });
-    this.lanes = [makeSide("target", texts, h("p", { class: "why" }, texts.why)), makeSide("speculative", texts, makeShortLegend(texts.origins), this.gain)];
     this.busy = h("p", { class: "small", role: "status" });
     this.small = h("p", { class: "small origin" });
     this.about = h("details", { class: "about" }, h("summary", {}, texts.about), makeTokenLegend(["draft", "accepted", "rejected", "residual", "bonus"]).node, this.small);
     this.notices = h("p", { class: "refused", role: "alert" });
-    this.measured = h("span", {});
+    this.writer = h("span", {});
     this.large = h("span", { class: "large" });
-    this.node = h("div", { class: "race" }, this.form, this.notices, h("div", { class: "sides" }, ...this.lanes.map(({ node }) => node)), this.busy,
-      h("div", { class: "end" }, this.about, h("p", { class: "machines" }, this.measured, " ", this.large)));
+    this.lanes = [makeSide("target", texts, this.about), makeSide("speculative", texts, makeShortLegend(texts.origins))];
+    const claim = h("div", { class: "claim" }, this.gain, h("p", { class: "machines" }, this.writer, this.large), h("p", { class: "why" }, texts.why));
+    this.node = h("div", { class: "race" }, claim, this.form, this.notices, h("div", { class: "sides" }, ...this.lanes.map(({ node }) => node)), this.busy);
     this.form.addEventListener("submit", (event) => { event.preventDefault(); this.submit(); });
     this.input.addEventListener("input", () => this.drawButton());
     this.forgetKeys = listenToKeys({ ArrowRight: () => this.step(false), ArrowLeft: () => this.step(true) }, { ready: () => view.here === 0 && Boolean(this.data) });
@@ -127,17 +127,12 @@ export class Race {
     }
   }
 
-  /** How many times as fast the whole text was: one number, whatever the clock shows. */
-  describeGain({ gain }) {
+  /** How many times as fast the recorded pair is, and this text was; of a visitor's text, its own speed alone. The same whatever the clock shows. */
+  describeGain({ gain, average }) {
     if (gain === null) return [this.texts.short];
+    if (average) return [h("b", {}, `${average.gain}×`), " ", h("strong", {}, this.texts.faster), " ", h("span", { class: "this" }, fill(this.texts.this, { gain: gain.toFixed(2) }))];
     if (gain < 1) return [fill(this.texts.slower, { gain: gain.toFixed(2) })];
     return [h("b", {}, `${gain.toFixed(2)}×`), " ", h("strong", {}, this.texts.faster)];
-  }
-
-  /** Over how many tokens that was measured, with which model, and where. */
-  describeMachine({ gain, lanes, writer }) {
-    const counts = new Set(lanes.map(({ rounds }) => rounds.reduce((sum, { tokens }) => sum + tokens.length, 0)));
-    return gain > 1 && writer ? fill(this.texts.measured, { gain: gain.toFixed(2), n: [...counts].join(" and "), writer }) : "";
   }
 
   drawButton() {
@@ -153,19 +148,19 @@ export class Race {
     if (!this.data) return;
     say(this.busy, this.live?.busy || "");
     show(this.busy, Boolean(this.live?.busy));
-    const { origin, factor, lanes, sizes } = this.data, [alone, drafted] = lanes.map((lane) => seconds(lane.seconds));
+    const { origin, factor, lanes, sizes, average } = this.data, [alone, drafted] = lanes.map((lane) => seconds(lane.seconds));
     const parameters = sizes.flatMap((size, i) => (size ? [`${[this.texts.target, this.texts.speculative][i]}: ${size}.`] : []));
-    say(this.small, [origin, ...parameters, fill(this.texts.timed, { alone, drafted }), factor > 1 ? fill(this.texts.spaced, { factor }) : "", this.how, this.live ? "" : this.texts.recorded].filter(Boolean).join(" "));
-    say(this.measured, this.describeMachine(this.data));
+    say(this.small, [average?.how, origin, ...parameters, fill(this.texts.timed, { alone, drafted }), factor > 1 ? fill(this.texts.spaced, { factor }) : "", this.how, this.live ? "" : this.texts.recorded].filter(Boolean).join(" "));
+    say(this.writer, [this.data.writer, this.large.hasChildNodes() ? " " : ""].filter(Boolean).join(";"));
   }
 
   close() { this.forgetKeys(); }
 }
 
-/** ``foot``: what stands under the text; ``beside``: what was found, beside its name. */
-function makeSide(key, texts, foot, beside = "") {
+/** ``foot``: what stands under the text. */
+function makeSide(key, texts, foot) {
   const text = h("p", { class: "text" }), strip = makeStrip(key, texts);
-  const node = h("article", { class: `side ${key}` }, h("div", { class: "head" }, h("h3", {}, texts[key]), beside), strip.node, text, foot);
+  const node = h("article", { class: `side ${key}` }, h("h3", {}, texts[key]), strip.node, text, foot);
   return { key, node, text, strip };
 }
 

@@ -22,18 +22,25 @@ from specviz.statistics.power import compute_noncentrality, count_equality_draws
 
 TRUTH = 20_000  # samples from which the wrong decoder's distribution is estimated, fewer through the engine
 MOST_NEEDED = 1_200  # samples: a mistake that takes more is no game
+OTHER_PROMPTS = (
+    "The dragon said",
+    "One day the king",
+    "He opened the door and",
+    "Once upon a time",
+)  # where a mistake takes more after the first prompt
 
 
 def draw_games(pair: LoadedPair, settings: Settings, count: int, progress: ProgressCallback) -> RecordedGames:
-    """A game for each mistake that was reported in a project and that few enough samples of the next token detect."""
-    reported = [mistake for mistake in PUBLISHED_MISTAKES.values() if mistake.can_be_sampled and mistake.is_reported]
+    """A game for each mistake with a public report that few enough samples of the next token detect, after the first prompt where they do."""
+    reported = [one for one in PUBLISHED_MISTAKES.values() if one.can_be_sampled and any(address for _, address in one.threads)]
+    prompts = (settings.prompt, *OTHER_PROMPTS)
     found = []
     for number, mistake in enumerate(reported):
         progress(number / len(reported), mistake.name)
-        game = _record_game(pair, mistake, settings, count)
-        if game is not None:
+        tried = (_record_game(pair, mistake, replace(settings, prompt=prompt), count) for prompt in prompts)
+        if (game := next(filter(None, tried), None)) is not None:
             found.append(game)
-    return RecordedGames(settings.prompt, settings.pair, settings.seed, format_today(), tuple(found))
+    return RecordedGames(settings.pair, settings.seed, format_today(), tuple(found))
 
 
 def _record_game(pair: LoadedPair, mistake: PublishedMistake, settings: Settings, count: int) -> SampleGame | None:
@@ -56,7 +63,7 @@ def _record_game(pair: LoadedPair, mistake: PublishedMistake, settings: Settings
     labels = [read_piece(pieces, name[0]).decode("utf-8", "replace").strip() for name in names]
     digits, wrong_digits = ("".join(map(str, _find_cells(one, names)[:count])) for one in (right, truth))
     masses = tuple(float(round(p, 6)) for p in probs)
-    return SampleGame(mistake.id, (*labels, ""), masses, digits, wrong_digits, needed, own.temperature, own.top_k)
+    return SampleGame(mistake.id, own.prompt, (*labels, ""), masses, digits, wrong_digits, needed, own.temperature, own.top_k)
 
 
 def _find_cells(samples: Samples, names: Sequence[tuple[int, ...]]) -> np.ndarray:

@@ -8,7 +8,7 @@ from functools import lru_cache
 from specviz.records import ASSETS, Record, Schema, read_file_or
 
 GAMES = ASSETS / "traces" / "games.json"
-SCHEMA = Schema("games", 2, "The record of games")
+SCHEMA = Schema("games", 3, "The record of games")
 CELLS, MIN_MASS = 8, 0.002  # most next tokens with a bar of their own or in the last one, and the smallest probability of one
 ALPHA, POWER = 0.01, 0.95  # of the chi-square test whose samples are counted
 
@@ -19,6 +19,7 @@ class SampleGame:
 
     Attributes:
         mistake: Its id.
+        prompt: The text before the token.
         labels: The token of each cell; empty for the last cell, which has all others.
         probs: The target's exact probability of each cell.
         right, wrong: The cell of each sample, in order, as one digit.
@@ -27,6 +28,7 @@ class SampleGame:
     """
 
     mistake: str
+    prompt: str
     labels: tuple[str, ...]
     probs: tuple[float, ...]
     right: str
@@ -38,10 +40,9 @@ class SampleGame:
 
 @dataclass(frozen=True, slots=True)
 class RecordedGames(Record):
-    """All games, after one prompt. date: when they were recorded; seed: of the right decoder, the next one is the wrong one's."""
+    """All games. date: when they were recorded; seed: of the right decoder, the next one is the wrong one's."""
 
     schema = SCHEMA
-    prompt: str
     pair: str
     seed: int
     date: str

@@ -80,10 +80,17 @@ def add_headline(settings: Settings) -> str:
     )
 
 
+def choose_heat(settings: Settings) -> str:
+    """Which of the benchmark's temperatures is compared with a text of these settings: 0 with 0, 1 with any other; empty where their pair or their cuts were not measured."""
+    if settings.pair != PAIR or settings.cuts:
+        return ""
+    return "0" if settings.temperature == 0.0 else "1"
+
+
 def relate_to_headline(settings: Settings) -> str:
     """The benchmark's speed of the pair of these settings, for a page that measured one text; empty where there is none."""
-    heat = "0" if settings.temperature == 0.0 else "1"
-    if settings.pair != PAIR or settings.cuts:
+    heat = choose_heat(settings)
+    if not heat:
         return ""
     return f"This is one text. The benchmark of this pair: {FACTORS[heat][0]:.2f} at temperature {heat}."
 

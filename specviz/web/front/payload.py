@@ -60,7 +60,7 @@ def build_games_payload() -> dict[str, Any] | None:
     games = [_build_game(one) for one in recorded.games if one.mistake in PUBLISHED_MISTAKES]
     if not games:
         return None
-    return {"prompt": recorded.prompt, "games": games, "note": describe_games(recorded)}
+    return {"games": games, "note": describe_games(recorded)}
 
 
 def _build_game(game: SampleGame) -> dict[str, Any]:
@@ -70,6 +70,7 @@ def _build_game(game: SampleGame) -> dict[str, Any]:
         "name": f"{name[0].upper()}{name[1:]}.",
         "description": mistake.description.replace("'", "’"),
         "threads": [{"words": words, "href": address} for words, address in mistake.threads],
+        "prompt": game.prompt,
         "labels": game.labels,
         "probs": game.probs,
         "right": game.right,

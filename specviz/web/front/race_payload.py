@@ -9,7 +9,7 @@ from typing import Any
 from specviz.glyphs import is_special, read_piece
 from specviz.speed.records.passage import LANES, SPECULATIVE, Lane, Passage, label_origins
 from specviz.trace import Round
-from specviz.web.front.words import describe_origin, describe_sizes, describe_writer
+from specviz.web.front.words import describe_average, describe_origin, describe_sizes, describe_writer
 from specviz.web.whole_text.payload import LASTS, PACES, list_parts
 
 TOKENS = 128  # of each text: all of the recorded ones, so that their speed is that of Whole text
@@ -27,7 +27,7 @@ def build_race_payload(passage: Passage, recorded: bool) -> dict[str, Any]:
         ``lanes``: per way its rounds, each with begin and end in measured seconds, and its seconds by part where they were recorded, its draft tokens (``t``: text, ``is``: accepted,
         rejected or unchecked) and the tokens that it wrote (``t``, ``is``: their origin); ``factor``: how many times slower than
         measured the clocks run, as on Whole text; ``gain``: tokens a second with a draft over those of the target alone, None where a text ended
-        before ``TOKENS_MIN`` tokens; ``sizes``: of the model or models of each way, in words; ``writer``: the model and where it ran.
+        before ``TOKENS_MIN`` tokens; ``average``: the speed that every page names first and how it is known, None where the texts are a visitor's; ``sizes``: of the model or models of each way, in words; ``writer``: the model and where it ran.
     """
     lanes = {key: _build_lane(getattr(passage, key), key) for key in LANES}
     counts = {key: sum(len(one["tokens"]) for one in lanes[key]["rounds"]) for key in LANES}
@@ -39,6 +39,7 @@ def build_race_payload(passage: Passage, recorded: bool) -> dict[str, Any]:
         "lanes": list(lanes.values()),
         "factor": next((pace for pace in PACES if pace * longest >= LASTS), PACES[-1]),
         "gain": _compare_speeds(*((counts[key], lanes[key]["seconds"]) for key in LANES)),
+        "average": describe_average(passage) if recorded else None,
         "sizes": describe_sizes(passage),
         "writer": describe_writer(passage),
         "origin": describe_origin(passage, recorded),

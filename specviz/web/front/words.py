@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from specviz.evidence.recordings.games import RecordedGames, SampleGame
 from specviz.records import load_toml
+from specviz.speed.records import headline
 from specviz.speed.records.passage import Passage
 from specviz.web.speed.round_model import RoundModel
 
@@ -30,6 +31,15 @@ def describe_sizes(passage: Passage) -> list[str]:
     target, draft = (f"{n / 1e9:.1f} billion" if n >= 1e9 else f"{max(1, round(n / 1e6))} million" for n in counts)
     first = target.split()[0] if target.split()[1] == draft.split()[1] else target  # one unit is named once
     return [f"{target} parameters", f"{first} + {draft} parameters"] if all(counts) else ["", ""]
+
+
+def describe_average(passage: Passage) -> dict[str, str] | None:
+    """How many times as fast this pair is with a draft (``gain``), as ``bench`` measured it, and that in a sentence (``how``); None where it measured nothing like it."""
+    heat = headline.choose_heat(passage.settings)
+    if not heat:
+        return None
+    gain = f"{headline.FACTORS[heat][0]:.2f}"
+    return {"gain": gain, "how": f"{gain}×: {headline.describe_interval(heat)} {headline.describe_headline_origin()}"}
 
 
 def describe_writer(passage: Passage) -> str:

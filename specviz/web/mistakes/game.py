@@ -50,7 +50,7 @@ def choose_game(seed: int) -> Game | None:
     one = stream.choice([game for game in found.games if game.needed in NEEDED])
     samples = ceil(one.needed / 8) * 8
     wrong, first = stream.randrange(2), stream.randrange(len(one.right) - samples + 1)
-    return Game(one, found.prompt, wrong, first, samples)
+    return Game(one, one.prompt, wrong, first, samples)
 
 
 @lru_cache(maxsize=64)
