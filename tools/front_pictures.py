@@ -1,20 +1,24 @@
 """The pictures of the front page: the animation in the README and the preview of links.
 
-    python tools/front_pictures.py      (writes assets/front.gif and static/preview.png)
+    python tools/front_pictures.py      (writes assets/front.gif, assets/front.json and static/preview.png)
 
 Builds the static edition, opens it in Chromium under reduced motion, and steps through its scenes by key. Each step of the race is a
-frame that stands for as long as it does on the page, so the animation keeps the measured times. Needs the packages of
+frame that stands for as long as it does on the page, so the animation keeps the measured times. assets/front.json has the sentences and
+numbers that the pictures show, so that a test notices when the page has others. Needs the packages of
 ``specviz[test]`` and the chromium on the path, or the one that CHROMIUM names.
 """
 
 from __future__ import annotations
 
+import hashlib
 import io
+import json
 import sys
 import tempfile
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -23,10 +27,14 @@ from playwright.sync_api import Page, sync_playwright
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from specviz.figures.preview import PICTURE, SIZE
 from specviz.static_site.build import write_site
+from specviz.web.front.payload import build_front_payload
+from specviz.web.front.state import load_recorded_race
+from specviz.web.front.words import TEXTS
 from tests.browser.chromium import CHROMIUM, FLAGS
 
 ROOT = Path(__file__).resolve().parents[1]
 ANIMATION, PREVIEW = ROOT / "assets" / "front.gif", ROOT / "static" / PICTURE
+STAMP = ROOT / "assets" / "front.json"
 WINDOW = {"width": 1000, "height": 660}
 MARGIN = 28  # px of paper around a frame
 COLORS = 128  # grays and other common ones; as many more that are bright
@@ -35,7 +43,21 @@ LEAST, RESTS = 50, 2600  # ms: of a frame, since browsers slow down shorter ones
 DRAGS = 34  # steps of a bar of the draft
 DRAG = 70  # ms of each
 SCALE = 1.5  # of the preview, which is shown small
-PLAIN = ".rail, .small, .machines, .go, .own, .about, .onto { visibility: hidden !important; } .front .screen { min-height: 0; padding: 0; }"
+PLAIN = ".rail, .small, .go, .own, .about, .onto { visibility: hidden !important; } .front .screen { min-height: 0; padding: 0; }"
+
+
+def build_stamp() -> dict[str, Any]:
+    """What both pictures show in words and numbers, and the hash of each file."""
+    payload = build_front_payload(load_recorded_race(), recorded=True)
+    race, large = payload["race"], payload["large"]
+    written = ["".join(token["t"] for one in lane["rounds"] for token in one["tokens"]) for lane in race["lanes"]]
+    return {
+        "files": {one.name: hashlib.sha256(one.read_bytes()).hexdigest() for one in (ANIMATION, PREVIEW)},
+        "texts": {scene: TEXTS[scene] for scene in ("race", "overlap")},
+        "written": written,
+        "numbers": {"gain": race["gain"], "average": race["average"]["gain"], "writer": race["writer"], "cost": payload["cost"]},
+        "large": large["says"],
+    }
 
 
 def open_scene(page: Page, address: str, extra: str = "") -> None:
@@ -145,12 +167,13 @@ def main() -> None:
             page,
             address,
             ".front .screen { min-height: 100vh; padding: 30px 26px 0; } .front .inside { max-width: none; }"
-            " .lede, .race .why, .race .origins, .race .end { display: none !important; } .front h2 { margin-bottom: 10px; } .race .text { height: 7.1em; }",
+            " .lede, .race .why, .race .origins { display: none !important; } .front h2 { margin-bottom: 10px; } .race .text { height: 5.68em; }",
         )
         for _ in range(150):
             page.keyboard.press("ArrowRight")
         page.screenshot(path=PREVIEW, animations="disabled")
         browser.close()
+    STAMP.write_text(json.dumps(build_stamp(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     print(f"{ANIMATION}: {len(frames)} frames, {sum(times) / 1000:.1f} s, {ANIMATION.stat().st_size >> 10} kB")
     print(f"{PREVIEW}: {PREVIEW.stat().st_size >> 10} kB")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import numpy as np
@@ -11,7 +12,7 @@ from PIL import Image
 from specviz.figures.preview import SIZE
 from specviz.web.front.race_payload import build_race_payload
 from specviz.web.front.state import load_recorded_race
-from tools.front_pictures import ANIMATION, MARGIN, PREVIEW, ROOT
+from tools.front_pictures import ANIMATION, MARGIN, PREVIEW, ROOT, STAMP, build_stamp
 
 THEME = (ROOT / "assets" / "styles" / "theme.css").read_text(encoding="utf-8")
 PAPER = 0xFFFFFF
@@ -65,3 +66,8 @@ def test_the_preview_has_its_size_margins_and_the_targets_blue():
         pixels = pack_pixels(image)
     assert int((pixels == read_color("target")).sum()) > 200
     assert all((edge == PAPER).all() for edge in (pixels[:8], pixels[-8:], pixels[:, :8], pixels[:, -8:]))
+
+
+def test_both_pictures_show_the_sentences_and_numbers_of_the_page():
+    """Where this fails, ``python tools/front_pictures.py`` draws them anew."""
+    assert json.loads(STAMP.read_text(encoding="utf-8")) == json.loads(json.dumps(build_stamp()))

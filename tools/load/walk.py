@@ -1,7 +1,7 @@
 """How long a visitor waits who is alone: ``python -m tools.load.walk --times 20 --out walk.md``.
 
 Starts the app in hosted mode on this machine, on the shipped pair, and drives Chromium through it as one visitor: the first paint on a cold
-and on a warm server, a key, a live round, a written text, a change of pages, samples with their verdict, and how many bytes come. The
+and on a warm server, the frames of the front page's race, a key, a live round, a written text, a change of pages, samples with their verdict, and how many bytes come. The
 browser computes on the same cores, and its time counts.
 """
 
@@ -17,6 +17,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -50,6 +51,18 @@ SHOWS_SCRIPT = """([selector, text]) => {
     ];
     return found(document).some((one) => one.checkVisibility() && one.textContent.includes(text));
 }"""
+FRAMES_SCRIPT = """(seconds) => new Promise((done) => {
+    const found = (root) => root.querySelector(".scene-race .strip.target .run")
+        ?? [...root.querySelectorAll("*")].map((one) => one.shadowRoot && found(one.shadowRoot)).find(Boolean);
+    const strip = found(document), began = performance.now();
+    let frames = 0, before = strip.style.clipPath;
+    const count = (at) => {
+        if (strip.style.clipPath !== before) frames += 1;
+        before = strip.style.clipPath;
+        if (at - began < 1000 * seconds) requestAnimationFrame(count); else done(1000 * frames / (at - began));
+    };
+    requestAnimationFrame(count);
+})"""
 PAINTED = ".scene-race .inside"  # of the front page
 MORE = ".moreMenu summary"
 DRAWN = ".stage:not(.waiting) .sentence"  # of One round
@@ -58,11 +71,13 @@ DRAW_MANY = ".st-key-exactness-draw-10000 button"
 VERDICT = ".stage:not(.underway) .told"  # of a histogram, once its bars have arrived
 STREAMLIT = ("/static/js/", "/static/css/", "/static/media/")  # of its own front end
 ROUNDS = 5  # that are asked of a run: a text may end
+VISITS = 5  # in which frames are counted, at most
+WATCHED = 5  # s of the race, which lasts longer
 MILLION, MANY = 1_000_000, 10_000
 
 
 class WalkGoal(NamedTuple):
-    """What is measured, and how many seconds (or bytes) its median may take."""
+    """What is measured, and how many seconds (or bytes) its median may take; of frames a second, how many are wanted."""
 
     said: str
     most: float
@@ -76,12 +91,16 @@ GROWS = WalkGoal("the longest time without a change while a million are drawn", 
 LOAD, ROUND = WalkGoal("bytes of a first load beyond Streamlit's own", 1.2e6), WalkGoal("bytes of a round's payload", 60e3)
 
 
+FRAMES = WalkGoal(f"frames a second of the front page's race, over {WATCHED} s", 60)
+
+
 class Walk:
-    """What one walk has seen: seconds by goal, and bytes."""
+    """What one walk has seen: seconds by goal, bytes, and frames a second."""
 
     def __init__(self) -> None:
         self.seconds: dict[WalkGoal, list[float]] = defaultdict(list)
         self.bytes: dict[WalkGoal, int] = {}
+        self.rates: dict[WalkGoal, list[float]] = defaultdict(list)
 
     @contextmanager
     def time_action(self, goal: WalkGoal) -> Iterator[None]:
@@ -106,6 +125,17 @@ def time_first_paint(walk: Walk, goal: WalkGoal, browser: Browser, address: str)
         page.goto(address, wait_until="commit")
         wait_for_text(page, PAINTED)
     page.close()
+    context.close()
+
+
+def count_frames(walk: Walk, browser: Browser, address: str) -> None:
+    """How often a second the race is drawn anew, from the moment that it stands: frames in which its strip has moved."""
+    context = browser.new_context(viewport={"width": 1366, "height": 768})
+    page = context.new_page()
+    page.goto(address, wait_until="commit")
+    wait_for_text(page, PAINTED)
+    page.locator(AT_REST).wait_for(state="attached")
+    walk.rates[FRAMES].append(page.evaluate(FRAMES_SCRIPT, WATCHED))
     context.close()
 
 
@@ -310,6 +340,7 @@ def list_parts(walk: Walk, browser: Browser, page: Page, server: LoadServer, tim
     address = server.address
     return {
         "paint": lambda: [time_first_paint(walk, WARM, browser, address) for _ in range(times)],
+        "frames": lambda: [count_frames(walk, browser, address) for _ in range(min(times, VISITS))],
         "bytes": lambda: measure_bytes(walk, browser, address),
         "keys": lambda: time_keys_and_rounds(walk, page, address, times),
         "pages": lambda: time_page_changes(walk, page, address, times),
@@ -318,7 +349,7 @@ def list_parts(walk: Walk, browser: Browser, page: Page, server: LoadServer, tim
     }
 
 
-PARTS = ("paint", "bytes", "keys", "pages", "texts", "samples")
+PARTS = ("paint", "frames", "bytes", "keys", "pages", "texts", "samples")
 
 
 def list_rows(walk: Walk) -> list[tuple[str, ...]]:
@@ -329,6 +360,8 @@ def list_rows(walk: Walk) -> list[tuple[str, ...]]:
         rows.append((goal.said, f"{times.median:.3f} s", f"{times.p95:.3f} s", f"{times.seen}", f"below {goal.most:g} s"))
     for goal, size in walk.bytes.items():
         rows.append((goal.said, f"{size / 1000:,.1f} kB", "", "1", f"below {goal.most / 1000:,.0f} kB"))
+    for goal, rates in walk.rates.items():
+        rows.append((goal.said, f"{median(rates):.1f}", f"lowest {min(rates):.1f}", f"{len(rates)}", f"{goal.most:g}"))
     return rows
 
 
