@@ -232,8 +232,8 @@ def _list_default_counts() -> set[int]:
                 counts |= {count // 2 for count in counts}
         elif sys.platform == "darwin":
             for name in ("hw.physicalcpu", "hw.perflevel0.physicalcpu"):  # PyTorch leaves out efficiency cores
-                asked = subprocess.run(["sysctl", "-n", name], capture_output=True, text=True, timeout=10, check=False)
-                counts.add(int(asked.stdout))
+                answer = subprocess.run(["sysctl", "-n", name], capture_output=True, text=True, timeout=10, check=False)
+                counts.add(int(answer.stdout))
         else:
             counts |= {count // 2 for count in counts}
     return counts

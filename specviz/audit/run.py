@@ -144,10 +144,10 @@ class AuditRequest:
     @property
     def tests_whole_texts(self) -> bool:
         """Whether requests are longer than the tested tokens, so that whole texts are tested against weights as well."""
-        return self.has_weights and self.asked_tokens > self.max_new_tokens
+        return self.has_weights and self.requested_tokens > self.max_new_tokens
 
     @property
-    def asked_tokens(self) -> int:
+    def requested_tokens(self) -> int:
         """Tokens that each request asks for."""
         if self.max_tokens is not None:
             return self.max_tokens
@@ -394,7 +394,7 @@ class _Audit:
             from specviz.evidence.whole_texts import MAX_TEXTS, describe_text_power
 
             for share in (1.0, 0.05):
-                self.show_line(describe_text_power(min(MAX_TEXTS, self.samples), request.asked_tokens, share, alpha))
+                self.show_line(describe_text_power(min(MAX_TEXTS, self.samples), request.requested_tokens, share, alpha))
         for target in self.targets:
             on_progress = self.make_progress(urlsplit(target.endpoint.url).netloc)
             ready.append(
@@ -510,7 +510,7 @@ class _Audit:
             on_progress=self.make_progress("testing"),
             requests=[target.request for target in self.targets],
             alpha=self.alpha,
-            max_tokens=request.asked_tokens,
+            max_tokens=request.requested_tokens,
             gamma=request.gamma or (round(length) if (length := records[0].counts.draft_length) else None),
             accepted_share=records[0].counts.accepted_share,
             other_prompts=self._list_other_prompts(),
@@ -552,7 +552,7 @@ def build_targets(request: AuditRequest, samples: int, pair: LoadedPair | None) 
 
     written = write_prompt(pair, request.prompt, chat=True) if request.chat and pair is not None else ""
     same = {name: getattr(request, name) for name in ("prompt", "chat", "temperature", "top_k", "top_p", "min_p")}
-    same |= {"written": written, "max_tokens": request.asked_tokens}
+    same |= {"written": written, "max_tokens": request.requested_tokens}
     url, body = normalize_url(request.url), dict(request.body)
     servers = [("samples", url, request.model, body)]
     if pair is None:

@@ -244,9 +244,9 @@ def refuse_other_settings(file: SampleFile, settings: Settings) -> None:
     """Raise SettingsError if the file names other sampling settings than those of the test."""
     neutral = {"top_k": (0, -1, None), "top_p": (1, None), "min_p": (0, None), "temperature": (None,)}
     for key in SAMPLING_FIELDS:
-        said, asked = file.settings.get(key), getattr(settings, key)
-        if key in file.settings and said != asked and not (asked in (None, 1.0) and said in neutral[key]):
-            raise SettingsError(key.replace("_", "-"), asked, f"{repr(said)[:MAX_SHOWN]}, as '{file.name}' says")
+        recorded, wanted = file.settings.get(key), getattr(settings, key)
+        if key in file.settings and recorded != wanted and not (wanted in (None, 1.0) and recorded in neutral[key]):
+            raise SettingsError(key.replace("_", "-"), wanted, f"{repr(recorded)[:MAX_SHOWN]}, as '{file.name}' says")
 
 
 def find_period(samples: Sequence[Sample]) -> int:

@@ -90,7 +90,7 @@ def name_places_in_page(offset: int, place: np.ndarray) -> dict[str, np.ndarray]
     return {f"position {k + 1}{IN_PAGE}": (where == k).astype(np.float64) for k in range(PAGE)}
 
 
-def read_told_rounds(rounds: Sequence[Sequence[int]], lengths: Sequence[int], known_gamma: int | None = None) -> RoundPlaces:
+def read_reported_rounds(rounds: Sequence[Sequence[int]], lengths: Sequence[int], known_gamma: int | None = None) -> RoundPlaces:
     """Places from the numbers of tokens that each target pass wrote.
 
     A pass that writes as many tokens as the longest one is taken to be fully accepted. Where a token stands depends on earlier tokens
@@ -366,11 +366,11 @@ def run_whole_text_tests(
     scored = score_texts(
         target, draft if has_draft else None, prompt, samples.tokens, pair.eos_token_ids, settings.seed, on_progress, members
     )
-    told = file.rounds[: len(samples)]
+    reported = file.rounds[: len(samples)]
     rounds = None
-    is_unbroken = bool(told) and not gamma and max(map(len, told)) <= 1 < max(map(sum, told))
-    if told and not is_unbroken:
-        rounds = read_told_rounds(told, scored.lengths.tolist(), gamma)
+    is_unbroken = bool(reported) and not gamma and max(map(len, reported)) <= 1 < max(map(sum, reported))
+    if reported and not is_unbroken:
+        rounds = read_reported_rounds(reported, scored.lengths.tolist(), gamma)
     elif gamma and scored.acceptance is not None and scored.greedy is not None:
         rounds = infer_rounds(scored.acceptance, scored.greedy, scored.lengths.tolist(), gamma, accepted_share)
     places = (rounds.list_places() if rounds else {}) | name_places_in_page(len(prompt), scored.place)

@@ -641,4 +641,4 @@ def test_a_folder_of_something_else_is_refused_before_anything_is_asked(name, mo
 )
 def test_requests_have_two_rounds_where_a_round_is_longer_than_the_tested_tokens(options, tokens):
     request = AuditRequest(**{"url": "http://a", "pair": "storybook"} | options)
-    assert request.asked_tokens == tokens and request.tests_whole_texts == (tokens > request.max_new_tokens)
+    assert request.requested_tokens == tokens and request.tests_whole_texts == (tokens > request.max_new_tokens)

@@ -148,7 +148,7 @@ def test_too_few_samples_copies_and_a_log_without_reference_have_their_own_answe
         (["--log", copied, *local_pair], "hold the same text, which is no chance"),
         (["--log", str(tmp_path / "no.jsonl"), *local_pair], "could not be read"),
         (["--log", write_log(tmp_path / "empty.jsonl", ["{}"]), *local_pair], "holds no line that can be tested"),
-        (["--log", few, "--against", "http://b"], "given with --target or --pair"),
+        (["--log", few, "--against", "http://b"], "--log needs local weights"),
         (["http://a", "--log", few, *local_pair], "in its place"),
         ([*local_pair], "or --log FILE in its place"),
     ):

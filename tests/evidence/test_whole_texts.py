@@ -26,7 +26,7 @@ from specviz.evidence.whole_texts import (
     describe_text_power,
     explain_no_test,
     infer_rounds,
-    read_told_rounds,
+    read_reported_rounds,
     run_whole_text_tests,
     score_texts,
 )
@@ -198,10 +198,10 @@ def test_a_token_after_the_end_of_a_text_rejects():
 
 def test_places_of_told_rounds():
     """gamma 2: a pass of three tokens is fully accepted. The first text's passes are 3, 1 and 2 tokens, the last cut by the limit."""
-    found = read_told_rounds([(3, 1, 2), (1, 3, 2)], [6, 6])
+    found = read_reported_rounds([(3, 1, 2), (1, 3, 2)], [6, 6])
     assert found.weights.argmax(1).tolist() == [0, 1, 2, 0, 0, 1, 0, 0, 1, 2, 0, 1] and (found.weights.sum(1) == 1.0).all()
     assert found.after_all.nonzero()[0].tolist() == [3, 10] and found.after_rejection.nonzero()[0].tolist() == [4, 7]
-    with_prompt_pass = read_told_rounds([(1, 3, 2), (1, 2, 3)], [6, 6])
+    with_prompt_pass = read_reported_rounds([(1, 3, 2), (1, 2, 3)], [6, 6])
     assert with_prompt_pass.weights.sum(1).tolist() == [0, 1, 1, 1, 1, 1] * 2
     assert with_prompt_pass.after_all.nonzero()[0].tolist() == [4] and with_prompt_pass.after_rejection.nonzero()[0].tolist() == [
         9
@@ -210,7 +210,7 @@ def test_places_of_told_rounds():
 
 def test_two_passes_in_one_event_are_no_longer_round():
     """gamma 2 by the server's counters, and an event of six tokens: the last three are at no place."""
-    found = read_told_rounds([(6, 1)], [7], known_gamma=2)
+    found = read_reported_rounds([(6, 1)], [7], known_gamma=2)
     assert found.gamma == 2 and found.weights.sum(1).tolist() == [1, 1, 1, 0, 0, 0, 1]
 
 

@@ -272,10 +272,10 @@ def run_text_tests(
     if len(file.samples) < FEWEST:
         raise EvidenceError(f"'{file.name}' holds {format_count(len(file.samples), 'sample')}; at least {FEWEST} are needed.")
     refuse_other_settings(file, settings)
-    asked = file.settings.get("max_tokens", settings.max_new_tokens)
-    if asked != settings.max_new_tokens:
+    recorded = file.settings.get("max_tokens", settings.max_new_tokens)
+    if recorded != settings.max_new_tokens:
         raise SettingsError(
-            "max-new-tokens", settings.max_new_tokens, f"{asked}, as '{file.name}' says: a text cannot be cut to fewer tokens"
+            "max-new-tokens", settings.max_new_tokens, f"{recorded}, as '{file.name}' says: a text cannot be cut to fewer tokens"
         )
     texts = [str(text) for text in file.samples]
     said = refuse_repeats(file)

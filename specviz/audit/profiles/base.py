@@ -173,12 +173,12 @@ class ServerProfile:
 
     def build_body(self, sampling: SamplingRequest, seed: int | None, choices: int = 1) -> dict[str, Any]:
         """The request for samples of the sampling's distribution, and of nothing else."""
-        asked: dict[str, Any] = {"model": sampling.model} if sampling.model else {}
-        asked |= {"messages": sampling.messages} if sampling.chat else {"prompt": sampling.prompt}
-        asked |= {"max_tokens": sampling.max_tokens, "temperature": sampling.temperature, "top_p": sampling.top_p or 1.0}
-        asked |= ({} if seed is None else {"seed": seed}) | ({"n": choices} if choices > 1 else {})
-        asked |= self.build_neutral_fields(sampling)
-        return merge_objects({key: value for key, value in asked.items() if key not in self.refused_fields}, sampling.extra)
+        body: dict[str, Any] = {"model": sampling.model} if sampling.model else {}
+        body |= {"messages": sampling.messages} if sampling.chat else {"prompt": sampling.prompt}
+        body |= {"max_tokens": sampling.max_tokens, "temperature": sampling.temperature, "top_p": sampling.top_p or 1.0}
+        body |= ({} if seed is None else {"seed": seed}) | ({"n": choices} if choices > 1 else {})
+        body |= self.build_neutral_fields(sampling)
+        return merge_objects({key: value for key, value in body.items() if key not in self.refused_fields}, sampling.extra)
 
     def request(
         self, endpoint: Endpoint, sampling: SamplingRequest, seed: int | None, choices: int = 1, max_tries: int = MAX_TRIES
@@ -192,8 +192,8 @@ class ServerProfile:
 
     def build_neutral_fields(self, sampling: SamplingRequest) -> dict[str, Any]:
         """Fields that switch off everything else that changes the distribution, and that request ids."""
-        asked = {name: getattr(sampling, name) for name in ("top_k", "min_p") if getattr(sampling, name) is not None}
-        return {"presence_penalty": 0.0, "frequency_penalty": 0.0} | asked
+        given = {name: getattr(sampling, name) for name in ("top_k", "min_p") if getattr(sampling, name) is not None}
+        return {"presence_penalty": 0.0, "frequency_penalty": 0.0} | given
 
     def read_answer(self, answer: Any) -> ServerAnswer:
         """The samples of an answer. Raises EndpointError for one that holds none."""
@@ -276,16 +276,16 @@ class ServerProfile:
         Raises EndpointError where it refuses anything else.
         """
         profile: ServerProfile = self
-        said: list[str] = []
+        notices: list[str] = []
         while True:
             try:
-                return profile, profile.request(endpoint, sampling, 1, max_tries=FEW_TRIES), said
+                return profile, profile.request(endpoint, sampling, 1, max_tries=FEW_TRIES), notices
             except EndpointError as error:
                 refused = {name for name in profile.optional_fields if name in str(error)} - profile.refused_fields
                 if error.status not in (400, 422) or not refused:
                     raise
                 profile = type(profile)(profile.refused_fields | refused)
-                said += [f"The server refuses {name}; its own value is in force." for name in sorted(refused)]
+                notices += [f"The server refuses {name}; its own value is in force." for name in sorted(refused)]
 
 
 PROFILES: Registry[type[ServerProfile]] = Registry(

@@ -62,11 +62,11 @@ class LlamaCppProfile(ServerProfile):
         return fetch_text_field(endpoint, "root:/detokenize", {"tokens": list(ids)}, "content")
 
     def build_body(self, sampling: SamplingRequest, seed: int | None, choices: int = 1) -> dict[str, Any]:
-        asked = super().build_body(sampling, seed, choices)
+        body = super().build_body(sampling, seed, choices)
         if self.select_path(sampling, choices) == "root:/completion":
-            asked["n_predict"] = asked.pop("max_tokens")
-            return asked | {"return_tokens": True}
-        return asked | ({"logprobs": True, "top_logprobs": 1} if sampling.chat else {"logprobs": 1})
+            body["n_predict"] = body.pop("max_tokens")
+            return body | {"return_tokens": True}
+        return body | ({"logprobs": True, "top_logprobs": 1} if sampling.chat else {"logprobs": 1})
 
     def read_answer(self, answer: Any) -> ServerAnswer:
         if isinstance(answer, dict) and "choices" in answer:
@@ -93,8 +93,8 @@ class LlamaCppProfile(ServerProfile):
                 text = get_field(
                     endpoint.request_json("root:/apply-template", {"messages": sampling.messages}, FEW_TRIES), "prompt", str
                 )
-            asked = {"content": text, "add_special": True, "parse_special": True}
-            found = get_field(endpoint.request_json("root:/tokenize", asked, FEW_TRIES), "tokens", list)
+            body = {"content": text, "add_special": True, "parse_special": True}
+            found = get_field(endpoint.request_json("root:/tokenize", body, FEW_TRIES), "tokens", list)
         except EndpointError:
             return None
         return tuple(found) if are_token_ids(found) else None

@@ -49,13 +49,13 @@ class SglangProfile(ServerProfile):
     def build_body(self, sampling: SamplingRequest, seed: int | None, choices: int = 1) -> dict[str, Any]:
         if sampling.chat:
             return super().build_body(sampling, seed, choices)
-        asked = {"temperature": sampling.temperature, "top_p": sampling.top_p or 1.0, "max_new_tokens": sampling.max_tokens}
-        asked |= (
+        params = {"temperature": sampling.temperature, "top_p": sampling.top_p or 1.0, "max_new_tokens": sampling.max_tokens}
+        params |= (
             self.build_neutral_fields(sampling)
             | ({} if seed is None else {"sampling_seed": seed})
             | ({"n": choices} if choices > 1 else {})
         )
-        kept = {key: value for key, value in asked.items() if key not in self.refused_fields}
+        kept = {key: value for key, value in params.items() if key not in self.refused_fields}
         return merge_objects({"text": sampling.prompt, "sampling_params": kept}, sampling.extra)
 
     def read_answer(self, answer: Any) -> ServerAnswer:

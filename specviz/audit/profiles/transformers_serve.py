@@ -47,9 +47,9 @@ class TransformersProfile(ServerProfile):
             config = merge_objects(config, json.loads(own) if isinstance(own, str) else own)
         except (ValueError, TypeError) as error:
             raise EndpointError(f"generation_config must be a JSON object, got {format_value(own)}.") from error
-        asked: dict[str, Any] = {"model": sampling.model} if sampling.model else {}
-        asked |= {"messages": sampling.messages} if sampling.chat else {"prompt": sampling.prompt}
-        asked |= {"max_tokens": sampling.max_tokens, "generation_config": json.dumps(config)} | (
+        body: dict[str, Any] = {"model": sampling.model} if sampling.model else {}
+        body |= {"messages": sampling.messages} if sampling.chat else {"prompt": sampling.prompt}
+        body |= {"max_tokens": sampling.max_tokens, "generation_config": json.dumps(config)} | (
             {} if seed is None else {"seed": seed}
         )
-        return merge_objects(asked, extra)
+        return merge_objects(body, extra)

@@ -107,12 +107,12 @@ def draw_children(places: Sequence[Place], randomness: Randomness, level: int) -
 def _take_uniforms(trees: Sequence[TreeGrowth], randomness: Randomness, level: int) -> list[float]:
     """The random number of each tree's next node. A tree that occurs again means the node after that."""
     sizes = {id(tree): len(tree.tokens) for tree in trees}
-    asked: dict[int, list[int]] = {}  # node -> places in ``trees``
+    places: dict[int, list[int]] = {}  # node -> places in ``trees``
     for place, tree in enumerate(trees):
-        asked.setdefault(sizes[id(tree)], []).append(place)
+        places.setdefault(sizes[id(tree)], []).append(place)
         sizes[id(tree)] += 1
     uniforms = [0.0] * len(trees)
-    for node, found in asked.items():
+    for node, found in places.items():
         taken = randomness.take(Purpose.DRAFT, [trees[place].row for place in found], node, level).tolist()
         for place, u in zip(found, taken, strict=True):
             uniforms[place] = u

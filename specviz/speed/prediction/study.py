@@ -53,12 +53,12 @@ class StudyCheckpoint:
 
     Attributes:
         path: None: nothing is saved.
-        asked: Everything that determines the cells, JSON-ready; a file with another value is refused.
+        request: Everything that determines the cells, JSON-ready; a file with another value is refused.
         cells: By kind, temperature, top-p and draft.
     """
 
     path: Path | None
-    asked: dict[str, Any]
+    request: dict[str, Any]
     cells: dict[Key, StudyCell] = field(default_factory=dict)
 
     @classmethod
@@ -71,7 +71,7 @@ class StudyCheckpoint:
         """
         saved = cls(path, json.loads(format_canonical_json(request)))
         if path is not None and os.path.exists(path):  # unlike Path.exists, false where nobody may look
-            saved.add(*_read_cells(path, saved.asked))
+            saved.add(*_read_cells(path, saved.request))
         else:
             saved.add()
         return saved
@@ -80,7 +80,7 @@ class StudyCheckpoint:
         """Save finished cells. Raises SettingsError if the file cannot be written; the earlier one then stays."""
         self.cells |= {(cell.kind, cell.temperature, cell.top_p, cell.draft): cell for cell in cells}
         if self.path is not None:
-            body = {"asked": self.asked, "cells": [json.loads(json.dumps(asdict(cell))) for cell in self.cells.values()]}
+            body = {"asked": self.request, "cells": [json.loads(json.dumps(asdict(cell))) for cell in self.cells.values()]}
             write(self.path, CHECKPOINT_SCHEMA.format_record(body | {"digest": compute_digest(body)}), over=True, name="resume")
 
 
@@ -142,8 +142,8 @@ def run_study(
     ]
     work = [(kind, temperature, top_p) for kind in kinds for temperature, top_p in distributions]
     saved = StudyCheckpoint.open(resume, _build_request(size, seed, work, drafts, pairs, folder))
-    asked = [CellKey(*one, draft) for one in work for draft in drafts]
-    left = [place for place in asked if place not in saved.cells]
+    wanted = [CellKey(*one, draft) for one in work for draft in drafts]
+    left = [place for place in wanted if place not in saved.cells]
     texts = {kind: read_source_text(str(path), path) for kind in kinds if (path := folder / f"{kind}.txt")}
     if executor is None:
         measuring = CellMeasurer(pairs, texts, size, seed)
@@ -153,8 +153,8 @@ def run_study(
         found = executor.run_all(StudyTask(there, texts, size, seed), left)
     for _, cell in found:
         saved.add(cell)
-        on_progress(len(saved.cells) / len(asked))
-    cells = [saved.cells[place] for place in asked]
+        on_progress(len(saved.cells) / len(wanted))
+    cells = [saved.cells[place] for place in wanted]
     models = {name: pair.describe() for name, pair in pairs.items()}
     return Study(tuple(cells), **asdict(size), seed=seed, models=models, date=format_today())
 
