@@ -81,3 +81,18 @@ def test_chosen_numbers_are_said_and_can_be_undone(open_stage):
     assert "you set u of “sat” to 0.71" in page.locator(".status").inner_text()
     page.get_by_role("button", name="Undo my numbers").click()
     assert [event["kind"] for _, event in page.evaluate("window.asked")] == ["undo"]
+
+
+def test_the_line_of_the_ratio_stands_at_its_place_at_once_and_the_verdict_waits_for_u(open_stage):
+    payload = build_round_payload(traces.build_story())
+    page = open_stage(payload, cursor=(0, find_step(payload, "look", node=0) - 1), reduced=False)
+    words = "[...stage.querySelectorAll('.uniform .zoneName')].map((one) => one.textContent)"
+    moving = "[...stage.querySelectorAll('.uniform :is(.edge, .zone, .threshold)')].flatMap((one) => one.getAnimations()).length"
+    page.keyboard.press("ArrowRight")
+    assert page.evaluate(moving) == 0
+    assert page.evaluate(words) == ["accepts", "rejects"]
+    page.keyboard.press("ArrowRight")
+    assert "✓ accepted" in page.evaluate(words)
+    timings = "one => one.getAnimations().map(({ effect }) => effect.getTiming()).map(({ delay, duration }) => [delay, duration])"
+    (until, _), *_ = page.locator(".uniform .zoneName.verdict").evaluate(timings)
+    assert until >= max(delay + duration for delay, duration in page.locator(".uniform .level").evaluate(timings))

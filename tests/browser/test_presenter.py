@@ -270,10 +270,12 @@ def test_captions_of_draft_tokens_take_one_line_on_the_projector(open_presenter)
 
 
 @pytest.mark.parametrize(("width", "height"), ((1920, 1080), (1366, 768)))
-def test_whole_text_opens_at_its_first_line_and_fits_the_projector(open_presenter, width, height):
+def test_whole_text_shows_both_texts_whole_and_fits_the_projector(open_presenter, width, height):
     page = open_presenter("whole_text")
     resize(page, width, height)
-    assert page.locator(".lane > .text").evaluate_all("lanes => lanes.map((one) => one.scrollTop)") == [0, 0]
+    assert page.locator(".lane > .text").evaluate_all(
+        "lanes => lanes.every((one) => !one.scrollTop && one.scrollHeight <= one.clientHeight)"
+    )
     assert page.evaluate(
         "(({scrollTop, scrollHeight, clientHeight}) => !scrollTop && scrollHeight <= clientHeight)(stage.querySelector('.whole'))"
     )
@@ -405,6 +407,16 @@ def test_a_page_that_is_not_presented_says_what_is(projector):
     page = projector("classroom")
     expect(page.get_by_role("status").filter(has_text="no presenter view")).to_contain_text("wall")
     expect(page.locator(".presenting")).to_have_count(0)
+
+
+@pytest.mark.parametrize("name", [page.path for page in PAGES.values() if page.instead])
+def test_a_clicker_walks_a_page_without_the_view_and_back(projector, name):
+    page = projector(name)
+    resize(page, 1366, 768)
+    for forth, back in (("PageDown", "PageUp"), ("ArrowRight", "ArrowLeft"), ("ArrowDown", "ArrowUp"), (" ", "Shift+ ")):
+        for key, there in ((forth, "scrollTop > 100"), (back, "scrollTop === 0")):
+            page.keyboard.press(key)
+            page.wait_for_function(f"document.querySelector('.stMain').{there}")
 
 
 def test_every_page_is_presented_or_says_why_not():

@@ -13,6 +13,13 @@ const ABOVE = 44; // px of the heading over a component that fills its screen
 const OPTICAL = 0.4; // share of the free height above a screen that is not as tall as the window
 const TAKES_ARROWS = ".st-key-drafting_methods-arrows";
 const STANDS = 8000; // ms of the sentence
+const KEPT = 0.85; // of a screen, that a page without the view is scrolled by
+
+/** A page that is not presented goes on by most of a screen, so that a clicker walks it, too. */
+function scroll(screens) {
+  const page = document.querySelector(".stMain"); // the component is mounted before it may stand
+  page?.scrollBy({ top: screens * KEPT * page.clientHeight, behavior: "smooth" });
+}
 
 class Page {
   constructor({ instead }) {
@@ -24,7 +31,8 @@ class Page {
     const forth = () => this.goTo(this.at + 1), back = () => this.goTo(this.at - 1);
     const isPresented = () => Boolean(this.room), space = ({ shiftKey }) => (shiftKey ? back() : forth());
     // before the keys of a component that stands on the page, and before the page's own scrolling; a component that takes arrows keeps them
-    const endings = instead ? [listenToKeys({ f: () => this.answer(), F: () => this.answer() })] : [
+    const down = () => scroll(1), up = () => scroll(-1);
+    const endings = instead ? [listenToKeys({ f: () => this.answer(), F: () => this.answer(), PageDown: down, ArrowDown: down, ArrowRight: down, PageUp: up, ArrowUp: up, ArrowLeft: up, " ": ({ shiftKey }) => scroll(shiftKey ? -1 : 1) })] : [
       listenToKeys({ PageDown: forth, PageUp: back, " ": space }, { ready: isPresented, first: true }),
       listenToKeys({ ArrowRight: forth, ArrowDown: forth, ArrowLeft: back, ArrowUp: back }, { ready: () => isPresented() && !this.hasArrowsOfItsOwn(), first: true }),
     ];

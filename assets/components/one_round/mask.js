@@ -1,12 +1,13 @@
 // Why the draft needs a pass for each token and the target one for all: which tokens each row of a pass reads, the causal mask.
 
 import { move, place, s, say, show } from "../lib/dom.js";
-import { glyphLine } from "../lib/glyphs.js";
+import { namesOf } from "./panel.js";
 
 const NUMBER = 16; // px beside the rows: the number of the pass
 const BESIDE = 118; // px for the words of a picture, where they stand beside it on a phone
 const APART = 20; // px between the pictures of both models
 const LARGEST = { wide: 72, high: 72 }; // px of a cell
+const ROW = 14; // px between two rows of names
 const NAMED = 5; // draft tokens; the names of more have no room
 
 export function makeMask() {
@@ -40,8 +41,8 @@ export function drawMask(mask, plan, chips, texts, drawn) {
 }
 
 /** A row for each draft token, and for the target one more; the first ``filled`` have what they read. ``most``: rows that there is room for; ``passes``: 1 where all rows are one. */
-function drawStairs(stairs, { x, y, w, h: high }, { narrow }, chips, { title, sub }, { rows, filled, most, passes, drawn = filled }) {
-  const isTarget = rows > chips.length, named = !narrow && chips.length <= NAMED, top = y + (narrow ? 6 : named ? 88 : 68), aside = narrow ? BESIDE : NUMBER;
+function drawStairs(stairs, { x, y, w, h: high }, plan, chips, { title, sub }, { rows, filled, most, passes, drawn = filled }) {
+  const { narrow } = plan, isTarget = rows > chips.length, named = !narrow && chips.length <= NAMED, top = y + (narrow ? 6 : named ? 88 : 68), aside = narrow ? BESIDE : NUMBER;
   move(stairs.title, x, y + (narrow ? 27 : 30));
   move(stairs.sub, x, y + 50);
   say(stairs.title, title.replace("{n}", String(passes)).replace("{s}", passes === 1 ? "" : "es"));
@@ -54,9 +55,9 @@ function drawStairs(stairs, { x, y, w, h: high }, { narrow }, chips, { title, su
     return cell;
   }));
   if (named) {
-    const names = chips.map(({ glyphs }) => glyphLine(glyphs, Math.max(3, Math.floor(wide / 7.4))));
-    const columns = ["text", ...names].slice(0, rows).map((name, c) => (c <= drawn ? name : "…")); // a token that is not drawn yet has no name
-    nodes.push(...columns.map((name, c) => s("text", { class: "name", x: left + (c + 0.5) * wide, y: top - 6 }, name)));
+    const plain = (t) => ({ glyphs: [{ t, k: "text" }] }), columns = [plain("text"), ...chips].slice(0, rows).map((one, c) => (c <= drawn ? one : plain("…"))); // a token that is not drawn yet has no name
+    const places = columns.map((_, c) => ({ middle: left + (c + 0.5) * wide }));
+    nodes.push(...namesOf(columns, places, plan, () => false).map(({ name, row }, c) => s("text", { class: "name", x: places[c].middle, y: top - 6 - ROW * row }, name)));
   }
   if (!narrow) nodes.push(...Array.from({ length: passes }, (_, n) => s("text", { class: "rowName", x: left - 5, y: top + (n + 0.5) * (rows / passes) * step + 4 }, String(n + 1)))); // the target's rows are one pass: its number stands once, in the middle of them
   stairs.cells.replaceChildren(...nodes);

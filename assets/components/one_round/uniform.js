@@ -15,8 +15,8 @@ export function makeUniform(view) {
     edge: s("line", { class: "edge", x2: 1 }),
     one: s("text", { class: "end" }, "1"),
     zero: s("text", { class: "end" }, "0"),
-    acceptedText: s("text", { class: "zoneName accepted" }, "✓ accepted"),
-    rejectedText: s("text", { class: "zoneName bad" }, "✕ rejected"),
+    acceptedText: s("text", { class: "zoneName accepted" }),
+    rejectedText: s("text", { class: "zoneName bad" }),
     bar: s("text", { class: "threshold" }),
     level: s("rect", { class: "level" }),
     shows: s("text", { class: "shows" }),
@@ -124,12 +124,12 @@ export function drawUniform(uniform, plan, view) {
   say(uniform.sub, !there ? "drawn when the target checks a token" : sure ? "accepted whatever u is" : "accepted if u is below p/q");
   uniform.node.classList.toggle("idle", !there);
   const ruler = planRuler(plan.uniform, plan.narrow);
-  drawRuler(uniform, ruler, there ? chip : null, plan);
+  drawRuler(uniform, ruler, there ? chip : null, view);
   drawGrip(uniform, ruler, there ? chip : null, view);
   drawUniformForm(uniform, plan, there && !hidden ? chip : null, view);
 }
 
-function drawRuler(uniform, ruler, chip, plan) {
+function drawRuler(uniform, ruler, chip, view) {
   const t = chip ? chip.threshold : 0;
   const edge = ruler.y(t);
   place(uniform.rim, { x: ruler.left, y: ruler.top, width: ruler.wide, height: ruler.high });
@@ -143,8 +143,16 @@ function drawRuler(uniform, ruler, chip, plan) {
   const low = Math.max(ruler.top + 14, Math.min(ruler.base - 4, edge + 4));
   move(uniform.bar, right, low);
   if (chip) say(uniform.bar, t >= 1 ? "p/q ≥ 1" : `p/q = ${number(t)}`);
-  drawZoneName(uniform.acceptedText, right, (edge + ruler.base) / 2 + 4, chip && ruler.base - edge > 62, low);
-  drawZoneName(uniform.rejectedText, right, (ruler.top + edge) / 2 + 4, chip && edge - ruler.top > 62, low);
+  const verdict = chip && view.frame.kind !== "look" ? (view.verdict() ? "accepted" : "rejected") : null; // before u is drawn a part only says what it does
+  nameZone(uniform.acceptedText, "accepted", verdict);
+  nameZone(uniform.rejectedText, "rejected", verdict);
+  drawZoneName(uniform.acceptedText, right, (edge + ruler.base) / 2 + 4, chip && (verdict === "accepted" || ruler.base - edge > 62), low);
+  drawZoneName(uniform.rejectedText, right, (ruler.top + edge) / 2 + 4, chip && (verdict === "rejected" || edge - ruler.top > 62), low);
+}
+
+function nameZone(node, is, verdict) {
+  say(node, verdict === is ? { accepted: "✓ accepted", rejected: "✕ rejected" }[is] : { accepted: "accepts", rejected: "rejects" }[is]);
+  node.classList.toggle("verdict", verdict === is);
 }
 
 function drawZoneName(node, x, y, fits, threshold) {

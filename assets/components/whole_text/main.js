@@ -117,7 +117,7 @@ class Lanes {
     const width = this.node.clientWidth;
     if (!width || !this.payload) return;
     this.node.classList.toggle("narrow", width < NARROW);
-    for (const lane of this.lanes) lane.narrow = width < NARROW;
+    for (const lane of this.lanes) lane.narrow = width < NARROW || Boolean(this.room); // without the hint the texts have its line
     this.tracks.width = this.tracks.node.clientWidth;
     drawTracks(this.tracks, this.payload);
     this.draw();

@@ -77,6 +77,7 @@ def _prepare_vote(ticket: Ticket, pair: LoadedPair, settings: Settings) -> dict[
     from specviz.classroom import drawing
     from specviz.evidence.mistakes.published import PUBLISHED_MISTAKES
     from specviz.web.common.side_by_side.work import compute_exact_cells
+    from specviz.web.mistakes.words import name_mistake
 
     random = secrets.SystemRandom()
     offered = sorted(random.sample(list_votable_mistakes(), 3))
@@ -85,8 +86,8 @@ def _prepare_vote(ticket: Ticket, pair: LoadedPair, settings: Settings) -> dict[
     settings = replace(settings, **VOTE)
     exact = compute_exact_cells(pair, settings, ticket)
     samples = run_in_worker(ticket, drawing.draw_for_vote, pair, settings, (settings, mistake, exact.ids), "a decoder to vote on")
-    options = [{"name": PUBLISHED_MISTAKES[one].name, "wrong": PUBLISHED_MISTAKES[one].description} for one in offered]
-    options.append({"name": "no mistake", "wrong": "The decoder is exact."})
+    options = [{"name": name_mistake(PUBLISHED_MISTAKES[one]), "wrong": PUBLISHED_MISTAKES[one].description} for one in offered]
+    options.append({"name": "No mistake", "wrong": "The decoder is exact."})
     cells = exact.cells.shown
     return {
         "settings": settings.to_record(), "labels": list(exact.labels), "options": options, "answer": answer, "mistake": mistake,

@@ -25,6 +25,11 @@ ROOT = '<div id="root">'  # styles stand before it: of two rules of one weight t
 STYLES = ("theme", "terms", "app", "drafting_methods_matrix")
 # Streamlit's script would look for its server below the page's own address first, and log a 404 for each try.
 SERVER_SCRIPT = 'window.__streamlit = { BACKEND_BASE_URL: new URL("./", window.location.href).href };'
+# On a narrow screen the menu is a drawer over the page; Streamlit closes it after a choice on phones alone.
+DRAWER_SCRIPT = """document.addEventListener("click", ({ target }) => {
+  if (window.innerWidth >= 768 || !target.closest('[data-testid="stSidebarNavLink"]')) return;
+  setTimeout(() => document.querySelector('[data-testid="stSidebar"][data-collapsed="false"] [data-testid="stSidebarCollapseButton"] button')?.click(), 100);
+});"""
 LAZY = (
     "BidiComponent",
     "ButtonGroup",
@@ -62,7 +67,7 @@ def build_page_html(path: str) -> str:
     index = INDEX.read_text(encoding="utf-8")
     assert index.count(TITLE) == index.count(ROOT) == 1, "Streamlit's page has another title or root"
     tags = build_preview_tags(title, describe_page(path), PREVIEW)
-    head = f"<title>{escape(title)}</title>\n    <script>{SERVER_SCRIPT}</script>\n    {tags}{build_preloads()}"
+    head = f"<title>{escape(title)}</title>\n    <script>{SERVER_SCRIPT}\n{DRAWER_SCRIPT}</script>\n    {tags}{build_preloads()}"
     return index.replace(TITLE, head).replace(ROOT, f"<style>\n{read_styles(*STYLES)}\n</style>\n{ROOT}")
 
 

@@ -115,16 +115,20 @@ class _Slide:
             x += wide + 0.14
 
     def list_chips(self) -> list[tuple[str, Any, str, float]]:
-        """Words, color, status and width of what stands behind the text at this step."""
-        found, ending = [], self.round["ending"]
+        """Words, color, status and width of what stands behind the text at this step: a replacement in the place of the rejected draft token."""
+        found: list[tuple[Any, Any, str]] = []
+        ending = self.round["ending"] if self.round["ending"] and self.round["ending"]["appears"] <= self.at else None
+        replaces = ending is not None and ending["kind"] == "residual"
         for chip in self.round["chips"]:
             if chip["appears"] > self.at:
                 continue
             status = chip["status"] if chip["decided"] <= self.at else ""
-            look = {"accepted": TARGET, "rejected": REJECTED, "": DRAFT}.get(status)
-            found.append((chip, look, status))
-        if ending and ending["appears"] <= self.at:
-            found.append((ending, RESIDUAL if ending["kind"] == "residual" else BONUS, ending["kind"]))
+            if status == "rejected" and replaces:
+                found.append((ending, RESIDUAL, "residual"))
+            elif status != "unchecked" or self.step["kind"] != "tally":  # which is no part of the text
+                found.append((chip, {"accepted": TARGET, "rejected": REJECTED, "": DRAFT}.get(status), status))
+        if ending is not None and ending not in [one for one, *_ in found]:
+            found.append((ending, RESIDUAL if replaces else BONUS, ending["kind"]))
         marks = {"accepted": " ✓", "rejected": " ✗", "residual": " +", "bonus": " +"}
         named = [(make_printable(_join_glyphs(one), 24) + marks.get(status, ""), look, status) for one, look, status in found]
         return [(words, look, status, measure_width(words, TEXT - 3) + 0.32) for words, look, status in named]
@@ -185,8 +189,9 @@ class _Slide:
                     x += measure_width(format_probability(bar[key]), SMALL - 1, "bold") + 0.14
         legend = [("draft q", DRAFT.light)] if kind == "draft" else [("target p", TARGET.light), ("draft q", DRAFT.light)]
         if gone:
-            legend = [("shared", TARGET.light), ("missing", RESIDUAL.light), ("rejected", REJECTED.light)]
-        x, hatches = box.x + 0.2, {"shared": "//", "rejected": "\\\\"}
+            both, beyond = ("overlap", "missing") if kind == "lift" else ("accepted", "replaced")  # the words of the sentence
+            legend = [(both, TARGET.light), (beyond, RESIDUAL.light), ("rejected", REJECTED.light)]
+        x, hatches = box.x + 0.2, {"overlap": "//", "accepted": "//", "rejected": "\\\\"}
         for words, color in legend:
             hatch = hatches.get(words, "")
             self.draw_box(x, box.y + 0.17, 0.2, 0.16, color, 0.6 if hatch else 1.0, hatch)

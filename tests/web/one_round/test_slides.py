@@ -151,3 +151,27 @@ def test_the_page_that_steps_offline_holds_all_it_needs():
     assert data["data"]["payload"]["id"] == TRACE.compute_digest()
     assert data["data"]["cursor"] == {"round": 1, "step": 0}
     assert data["own"]["prompt"] == Settings.from_record(TRACE.settings).prompt
+
+
+def test_a_replacement_stands_in_the_place_of_the_rejected_token_and_the_result_has_no_unchecked_one():
+    """The chips from left to right, at the draw and at the end of each round that was replaced in."""
+    checked = 0
+    for number, one in enumerate(PAYLOAD["rounds"]):
+        rejected = next((i for i, chip in enumerate(one["chips"]) if chip["status"] == "rejected"), None)
+        if rejected is None or one["ending"]["kind"] != "residual":
+            continue
+        for at, step in enumerate(one["steps"]):
+            chips = slides._Slide(PAYLOAD, number, one, step, at).list_chips()
+            if step["kind"] == "draw":
+                assert chips[rejected][2] == "residual" and len(chips) == len(one["chips"])
+            if step["kind"] == "tally":
+                assert [status for *_, status, _ in chips] == ["accepted"] * rejected + ["residual"]
+                checked += 1
+    assert checked > 2
+
+
+@pytest.mark.parametrize(("kind", "words"), [("lift", {"overlap", "missing", "rejected"}), ("residual", {"accepted", "replaced", "rejected"})])
+def test_the_legend_of_a_slide_has_the_words_of_its_sentence(kind, words):
+    step = next(i for i, one in enumerate(PAYLOAD["rounds"][0]["steps"]) if one["kind"] == kind)
+    shown = {one.get_text() for one in list_texts(slides.draw_slide(PAYLOAD, 0, step))}
+    assert words <= shown and "shared" not in shown
