@@ -1,7 +1,7 @@
 """The app on a tiny pair: ``python -m tests.browser.serve PORT FOLDER [flags of the app]``.
 
 FOLDER holds target/, draft/ and opening.json, a run recorded from them. Only the catalog's entry and the recording are
-other ones; app.py is what runs.
+other ones; app.py is what runs. With "shipped" as FOLDER those are the app's own.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from specviz.models.pairs.catalog import PAIRS
 from specviz.web.jobs import cache
 
 ROOT = Path(__file__).resolve().parents[2]
+SHIPPED = Path("shipped")
 
 
 def use_pair(folder: Path) -> None:
@@ -28,6 +29,7 @@ def use_pair(folder: Path) -> None:
 
 if __name__ == "__main__":
     port, place, *flags = sys.argv[1:]
-    use_pair(Path(place))
+    if Path(place) != SHIPPED:
+        use_pair(Path(place))
     sys.argv = ["streamlit", "run", str(ROOT / "app.py"), "--server.port", port, "--server.address", "127.0.0.1", "--", *flags]
     cli.main()

@@ -272,3 +272,17 @@ def test_a_script_that_is_put_into_the_page_is_refused_by_the_servers_policy(pag
     assert page.evaluate("window.ran") is None
     assert len(VIOLATIONS) >= 2, "the browser says so"
     VIOLATIONS.clear()
+
+
+def test_the_menu_of_a_narrow_window_closes_once_a_page_was_chosen(context, server):
+    """Streamlit does so on phones alone, which it knows by their user agent."""
+    page = laptop(context)
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(f"{server}/one_token")
+    page.get_by_test_id("stExpandSidebarButton").click()
+    drawer = page.get_by_test_id("stSidebar")
+    expect(drawer).to_have_attribute("data-collapsed", "false")
+    drawer.get_by_role("link", name="Eight questions").click()
+    page.wait_for_url("**/questions")
+    expect(drawer).to_have_attribute("data-collapsed", "true")
+    page.close()

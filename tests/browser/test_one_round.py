@@ -427,3 +427,42 @@ def test_words_of_the_panels_do_not_meet_on_tablets_and_at_200_percent(open_stag
         for _ in payload["rounds"][one]["steps"]:
             assert page.evaluate(OVERLAPPING) == []
             page.keyboard.press("ArrowRight")
+
+
+def test_names_over_the_mask_of_four_draft_tokens_are_whole_and_do_not_meet(open_stage):
+    payload = build_round_payload(traces.build_story())
+    chips = payload["rounds"][0]["chips"]
+    assert len(chips) == 4
+    for chip, word in zip(chips, ("little", "bird", "people", "children"), strict=True):
+        chip["glyphs"] = [{"t": "·", "k": "space"}, {"t": word, "k": "text"}]
+    page = open_stage(payload, cursor=(0, find_step(payload, "pass")))
+    assert page.locator(".targetMask .name").all_text_contents() == ["text", "·little", "·bird", "·people", "·children"]
+    assert page.evaluate(OVERLAPPING) == []
+
+
+@pytest.mark.parametrize(("width", "height"), [(683, 384), (390, 844)])
+def test_the_words_of_the_buttons_are_whole_while_it_plays_and_at_the_end(open_stage, width, height):
+    payload = build_round_payload(traces.build_story())
+    page = open_stage(payload)
+    page.set_viewport_size({"width": width, "height": height})
+    whole = """() => [...stage.querySelectorAll(".buttons .button")].every((one) => {
+      const words = document.createRange();
+      words.selectNodeContents(one.querySelector("span") ?? one);
+      const { left, right } = one.getBoundingClientRect(), said = words.getBoundingClientRect();
+      return said.left > left && said.right < right;
+    })"""
+    page.keyboard.press("p")
+    expect(page.get_by_role("button", name="Pause")).to_be_visible()
+    assert page.evaluate(whole)
+    page.keyboard.press("End")
+    assert page.evaluate(whole)
+
+
+def test_numbers_over_narrow_bars_of_the_pass_stand_beside_each_other(open_stage):
+    """On a phone a number is wider than its bar: it does not reach over the other bar, which may be taller."""
+    payload = build_round_payload(traces.build_story())
+    for chip in payload["rounds"][0]["chips"]:
+        chip["p"], chip["q"] = 0.032, 0.6
+    page = open_stage(payload, cursor=(0, find_step(payload, "pass")), size="390")
+    beside = """columns => columns.map((one) => [one.querySelector(".value.p"), one.querySelector(".bar.q")].map((node) => node.getBoundingClientRect())).map(([text, bar]) => text.width > 0 && text.right <= bar.left)"""
+    assert page.locator(".board .slot").evaluate_all(beside) == [True] * 4

@@ -15,6 +15,8 @@ from specviz.web.whole_text.payload import build_lanes_payload
 from specviz.web.whole_text.state import load_recorded_passages
 from tests.browser.chromium import TWO_FRAMES, at_rest, resize
 from tests.browser.component_pages import component_page, page_html
+from tests.browser.conftest import run_server
+from tests.browser.serve import SHIPPED
 from tests.browser.test_accessibility import list_violations as axe_finds
 from tests.browser.test_app import PATIENT
 
@@ -320,15 +322,25 @@ SCREEN = """() => { const view = document.querySelector(".stMain.presenting"), b
     })}; }"""
 PICTURES = ".js-plotly-plot .main-svg, .stage .rail, .gaps .columns"  # a chart or a histogram
 CHARTS = [page.path for page in PAGES.values() if page.ask and not page.presented_by_component]
+PRESENTED = dict.fromkeys(CHARTS, "?present=1") | {
+    "drafting_methods": "?present=1&row=adversarial"
+}  # a method whose round has a chart
+
+
+@pytest.fixture(scope="module")
+def shipped_server(tmp_path_factory):
+    """The app with the pair and the records that it is shipped with."""
+    with run_server(SHIPPED, tmp_path_factory.mktemp("shipped") / "log.txt") as address:
+        yield address
 
 
 @pytest.fixture
 def projector(browser, server):
     context = browser.new_context(viewport={"width": 1920, "height": 1080}, reduced_motion="reduce")
 
-    def opener(name: str, query: str = "?present=1"):
+    def opener(name: str, query: str = "?present=1", host: str = server):
         page = context.new_page()
-        page.goto(f"{server}/{name}{query}")
+        page.goto(f"{host}/{name}{query}")
         page.locator(f"[class*='st-key-onward-{name}']").wait_for(state="attached")
         page.locator(".instead").wait_for(state="attached")  # the component that listens to the keys
         if name in CHARTS:
@@ -341,9 +353,8 @@ def projector(browser, server):
     context.close()
 
 
-@pytest.mark.parametrize("name", CHARTS)
-def test_a_page_of_charts_is_shown_screen_by_screen_with_no_type_below_24_px(projector, name):
-    page = projector(name, "?present=1" + "&row=adversarial" * (name == "drafting_methods"))  # a method whose round has a chart
+def walk_screens(page):
+    """Goes through all screens of a page, which fit and have no small type; returns where each begins."""
     page.locator(".stMain.presenting").wait_for()
     places, sizes = [], []
     for _ in range(30):
@@ -361,6 +372,13 @@ def test_a_page_of_charts_is_shown_screen_by_screen_with_no_type_below_24_px(pro
         page.keyboard.press("PageDown")
     assert places == sorted(places) and len(places) == now["declared"] >= 2, "each declared screen is one, and none is cut"
     assert len(sizes) > 30 and min(sizes)[0] >= 24.0, min(sizes)
+    return places
+
+
+@pytest.mark.parametrize("name", CHARTS)
+def test_a_page_of_charts_is_shown_screen_by_screen_with_no_type_below_24_px(projector, name):
+    page = projector(name, PRESENTED[name])
+    places = walk_screens(page)
     page.keyboard.press("PageUp")
     assert page.evaluate(SCREEN)["at"] == places[-2]
     assert "present=1" in page.url
@@ -369,6 +387,12 @@ def test_a_page_of_charts_is_shown_screen_by_screen_with_no_type_below_24_px(pro
     expect(page.locator(".stMain.presenting")).to_have_count(0)
     assert "present" not in page.url
     expect(page.locator(f"[class*='st-key-onward-{name}']")).to_be_visible()
+
+
+@pytest.mark.parametrize("name", CHARTS)
+def test_the_shipped_records_fit_the_projector_screen_by_screen(projector, shipped_server, name):
+    """Those of the tiny pair are shorter, or not there."""
+    walk_screens(projector(name, PRESENTED[name], shipped_server))
 
 
 def test_what_stands_in_a_tab_can_be_clicked_on_its_screen_whichever_tab_was_open(projector):
@@ -416,7 +440,7 @@ def test_a_clicker_walks_a_page_without_the_view_and_back(projector, name):
     for forth, back in (("PageDown", "PageUp"), ("ArrowRight", "ArrowLeft"), ("ArrowDown", "ArrowUp"), (" ", "Shift+ ")):
         for key, there in ((forth, "scrollTop > 100"), (back, "scrollTop === 0")):
             page.keyboard.press(key)
-            page.wait_for_function(f"document.querySelector('.stMain').{there}")
+            page.wait_for_function(f"() => document.querySelector('.stMain').{there}")
 
 
 def test_every_page_is_presented_or_says_why_not():

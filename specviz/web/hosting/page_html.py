@@ -67,7 +67,7 @@ def build_page_html(path: str) -> str:
     index = INDEX.read_text(encoding="utf-8")
     assert index.count(TITLE) == index.count(ROOT) == 1, "Streamlit's page has another title or root"
     tags = build_preview_tags(title, describe_page(path), PREVIEW)
-    head = f"<title>{escape(title)}</title>\n    <script>{SERVER_SCRIPT}\n{DRAWER_SCRIPT}</script>\n    {tags}{build_preloads()}"
+    head = f"<title>{escape(title)}</title>\n    <script>{SERVER_SCRIPT}</script>\n    <script>{DRAWER_SCRIPT}</script>\n    {tags}{build_preloads()}"
     return index.replace(TITLE, head).replace(ROOT, f"<style>\n{read_styles(*STYLES)}\n</style>\n{ROOT}")
 
 

@@ -170,7 +170,9 @@ def test_a_replacement_stands_in_the_place_of_the_rejected_token_and_the_result_
     assert checked > 2
 
 
-@pytest.mark.parametrize(("kind", "words"), [("lift", {"overlap", "missing", "rejected"}), ("residual", {"accepted", "replaced", "rejected"})])
+@pytest.mark.parametrize(
+    ("kind", "words"), [("lift", {"overlap", "missing", "rejected"}), ("residual", {"accepted", "replaced", "rejected"})]
+)
 def test_the_legend_of_a_slide_has_the_words_of_its_sentence(kind, words):
     step = next(i for i, one in enumerate(PAYLOAD["rounds"][0]["steps"]) if one["kind"] == kind)
     shown = {one.get_text() for one in list_texts(slides.draw_slide(PAYLOAD, 0, step))}
