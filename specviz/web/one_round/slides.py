@@ -189,8 +189,8 @@ class _Slide:
                     x += measure_width(format_probability(bar[key]), SMALL - 1, "bold") + 0.14
         legend = [("draft q", DRAFT.light)] if kind == "draft" else [("target p", TARGET.light), ("draft q", DRAFT.light)]
         if gone:
-            both, beyond = ("overlap", "missing") if kind == "lift" else ("accepted", "replaced")  # the words of the sentence
-            legend = [(both, TARGET.light), (beyond, RESIDUAL.light), ("rejected", REJECTED.light)]
+            shared, added = ("overlap", "missing") if kind == "lift" else ("accepted", "replaced")  # the words of the sentence
+            legend = [(shared, TARGET.light), (added, RESIDUAL.light), ("rejected", REJECTED.light)]
         x, hatches = box.x + 0.2, {"overlap": "//", "accepted": "//", "rejected": "\\\\"}
         for words, color in legend:
             hatch = hatches.get(words, "")

@@ -14,6 +14,7 @@ from streamlit.testing.v1 import AppTest
 from specviz.classroom.records import KINDS, MAX_GAMMA, derive_task_seed
 from specviz.errors import SettingsError
 from specviz.evidence.certificate import ALTERED, CONFIRMED, check_certificate, read_certificate, redraw_certificate
+from specviz.evidence.mistakes.published import PUBLISHED_MISTAKES
 from specviz.settings import Settings
 from specviz.web.classroom import host as hosts
 from specviz.web.classroom import state, view, words, work, worksheet_pdf
@@ -24,6 +25,7 @@ from specviz.web.classroom.view import EXAMPLE_EACH, EXAMPLE_MISTAKE, load_examp
 from specviz.web.classroom.words import TASKS, TEXTS
 from specviz.web.common.side_by_side.state import load_recorded_samples
 from specviz.web.jobs import cache, server_workers
+from specviz.web.mistakes.words import name_mistake
 from tests.classroom.rooms import SETTINGS, limit_permutations
 from tests.pages import FreeTicket, draw_first_paint, settle
 
@@ -221,6 +223,9 @@ def test_the_wall_shows_what_the_class_has_and_no_private_link(rooms, room, phon
             teacher(do="turn", task=number, phase="shown")
             assert "min(1, p/q)" in read_page(open_page(wall=room.code))
         if kind == "vote":
+            titles = {name_mistake(one) for one in PUBLISHED_MISTAKES.values()}
+            offered = [option["name"] for option in rooms.store.find_current_task(room.code).content["options"]]
+            assert set(offered[:-1]) <= titles and offered[-1] == "No mistake", "the names that Break it shows"
             for phase in ("after", "shown"):
                 assert "✓" not in "".join(list_html(open_page(wall=room.code)))
                 teacher(do="turn", task=number, phase=phase)
