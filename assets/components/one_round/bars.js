@@ -5,6 +5,7 @@ import { number, percent } from "../lib/numbers.js";
 import { SLOTS, nameSlot, namesOf, makePanel, placePanel, placeBar, placeLine, writeValue } from "./panel.js";
 import { plotIn, slot } from "./layout.js";
 
+const DIGIT = 7.6; // px of a character of a number
 const LEGEND = 20; // px of a row for it
 const ROOMY = 52; // px of a pair of bars, from which on both have room for theirs
 const TOPS = [[0.25, [0.1, 0.2]], [0.5, [0.25, 0.5]], [0.8, [0.4, 0.8]], [1, [0.5, 1]]]; // of the axis, and where it has lines
@@ -102,7 +103,8 @@ export function drawBars(panel, plan, probs, bars, frame, highest) {
   const names = namesOf(bars, places, plan, ({ drafted }) => drafted);
   const least = frame.p && places[0]?.wide < ROOMY ? Infinity : 0;
   nameTaken(panel.taken, bars, places, plot, scale, frame);
-  for (const [i, one] of panel.slots.entries()) drawSlot(one, bars[i], names[i], places[i], plot, scale, frame, least);
+  const tops = places.map(({ middle, wide }, i) => ({ from: middle - wide / 2, to: middle + wide / 2, left: frame.p ? bars[i].p ?? 0 : bars[i].q ?? 0, right: bars[i].q ?? bars[i].p ?? 0 }));
+  for (const [i, one] of panel.slots.entries()) drawSlot(one, bars[i], names[i], places[i], plot, scale, frame, least, [tops[i - 1], tops[i + 1]]);
   return { plot, scale };
 }
 
@@ -148,8 +150,13 @@ function describeShares(probs, frame, { tight }) {
   return `Striped: what both give. Over all tokens the draft can draw here, ${percent(probs.beta)} are accepted.`;
 }
 
-/** ``least``: from which probability on a bar has its number though it is not the drafted token. */
-function drawSlot(one, bar, name, where, plot, scale, frame, least) {
+/** The probability over which a number of these ends stands: its own, or that of a neighbor's bar which it reaches. */
+function clearNeighbors(value, from, to, [before, after]) {
+  return Math.max(value, before && from < before.to ? before.right : 0, after && to > after.from ? after.left : 0);
+}
+
+/** ``least``: from which probability on a bar has its number though it is not the drafted token; ``neighbors``: the ends and bars of the slots beside it. */
+function drawSlot(one, bar, name, where, plot, scale, frame, least, neighbors) {
   show(one.node, Boolean(bar));
   if (!bar) return;
   const half = bar.q === null ? where.wide * 0.7 : where.wide / 2;
@@ -184,6 +191,9 @@ function drawSlot(one, bar, name, where, plot, scale, frame, least) {
   one.pText.classList.toggle("aside", pAside);
   one.qText.classList.toggle("aside", qAside);
   const pAt = pAside ? -3 : -half / 2 - 3, qAt = qAside ? 3 : half / 2 + 3;
-  writeValue(one.pText, pNumbered ? write(bar.p) : "", where.middle + (bar.q === null ? 0 : pAt), plot.base - p * scale);
-  writeValue(one.qText, qNumbered ? write(bar.q) : "", where.middle + (alone ? 0 : qAt), plot.base - bar.q * scale);
+  const [pSaid, qSaid] = [pNumbered ? write(bar.p) : "", qNumbered ? write(bar.q) : ""], [pX, qX] = [where.middle + (bar.q === null ? 0 : pAt), where.middle + (alone ? 0 : qAt)];
+  const pEnd = pX + (pAside ? 0 : (DIGIT * pSaid.length) / 2), qStart = qX - (qAside ? 0 : (DIGIT * qSaid.length) / 2);
+  const pOver = pSaid ? clearNeighbors(p, pEnd - DIGIT * pSaid.length, pEnd, neighbors) : p, qOver = qSaid ? clearNeighbors(bar.q, qStart, qStart + DIGIT * qSaid.length, neighbors) : bar.q;
+  writeValue(one.pText, pSaid, pX, plot.base - pOver * scale);
+  writeValue(one.qText, qSaid, qX, plot.base - qOver * scale);
 }

@@ -10,7 +10,6 @@ const VALUES = 80; // px of a column that has room for both numbers
 const SPOKEN = 76; // px of a column that has room for what the two numbers mean, in two lines
 const ROOMY = 190; // px of one that has it in one line
 const WIDEST = 64; // px of a bar
-const DIGIT = 7.4; // px of a character of a number
 
 export function makeBoard() {
   const panel = makePanel("board"), axis = s("line", { class: "axis", x2: 1 }), columns = s("g", {});
@@ -50,9 +49,7 @@ function drawColumn({ p, q, chance, glyphs }, name, { middle, wide }, { plot, sc
   for (const [key, value, left] of [["p", p, middle - half], ["q", q, middle]]) {
     const bar = s("rect", { class: `bar ${key}${key === "p" ? " rises" : ""}` }), text = s("text", { class: `value ${key}` });
     placeBar(bar, left + (key === "q" ? 1 : 0), half - 1, 0, value ?? 0, plot, scale);
-    const said = step >= VALUES && value !== null ? number(value) : "", aside = DIGIT * said.length > half; // a wider number than its bar keeps to its own side: the other bar may be as tall
-    text.classList.toggle("aside", aside);
-    writeValue(text, said, aside ? middle + (key === "p" ? -3 : 3) : left + half / 2, plot.base - (value ?? 0) * scale);
+    writeValue(text, step >= VALUES && value !== null ? number(value) : "", left + half / 2, plot.base - (value ?? 0) * scale);
     node.append(bar, text);
   }
   const word = s("text", { class: "name" });
