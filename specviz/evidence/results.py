@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from specviz.evidence.partition import Partition
 
 REST = "any other text"
+POOLED = " …"  # at the end of the name of a cell that several texts share
 VERDICTS = ("consistent", "rejected", "too few samples", "nothing tested")
 NOTHING_TESTED = VERDICTS[3]
 SIZES = (100, 1_000, 10_000, 100_000, 1_000_000)  # samples at each interim test, as in sequential.py; a test compares them
@@ -33,7 +34,7 @@ def label_cell(ids: Sequence[int], is_whole_text: bool, pieces: Mapping[int, str
         return "(nothing)" if is_whole_text else REST
     glyphs = (glyph for token in ids for glyph in build_glyphs(read_piece(pieces, token), token))
     shown = "".join(f"‹{one['t']}›" if one["k"] in ("byte", "sign") else one["t"] for one in glyphs)
-    return shown if is_whole_text else f"{shown} …"
+    return shown if is_whole_text else f"{shown}{POOLED}"
 
 
 LEVEL = 0.99  # of a band: sampling noise leaves all bars of a picture within their bands 99 times in 100
@@ -129,24 +130,37 @@ class CellShares:
     def rows(self) -> CellShares:
         """What a picture draws, from the top: the ROWS heaviest cells with a name, then all others in one bar.
 
-        All others get no bar where it would dwarf the rest; ``undrawn_mass`` then says what they hold.
+        A bar of all texts that begin alike also holds those cells with its beginning that have no bar of their own. All others get no bar where
+        it would dwarf the rest; ``undrawn_mass`` then says what they hold.
         """
         named, others = self._split()
-        shown = [self._get_row(place) for place in named]
+        joined = [(place, *(one for one in others if self._find_bar(one, named) == place)) for place in named]
+        shown = sorted((self._pool(places, self.labels[places[0]]) for places in joined), key=lambda row: -row[2])
+        others = [place for place in others if self._find_bar(place, named) is None]
         if not others or self.undrawn_mass:
             return self._with_rows(shown)
-        if len(others) == 1:
-            low, high = self.low[others[0]], self.high[others[0]]
-        else:  # the bands of all bars together keep their level
-            low, high = compute_frequency_range(self._sum_mass(others), self.n, (1.0 - LEVEL) * len(others) / len(self.probs))
-        count = sum(self.counts[place] for place in others)
-        return self._with_rows([*shown, (REST, False, self._sum_mass(others), count, low, high)])
+        return self._with_rows([*shown, self._pool(others, REST)])
+
+    def _find_bar(self, place: int, named: Sequence[int]) -> int | None:
+        """Of a cell without a bar of its own: the bar of all texts that begin like it, that with the longest beginning; None: there is none."""
+        label = self.labels[place]
+        fitting = [
+            one for one in named if self.labels[one].endswith(POOLED) and label.startswith(self.labels[one].removesuffix(POOLED))
+        ]
+        return max(fitting, key=lambda one: len(self.labels[one]), default=None)
+
+    def _pool(self, places: Sequence[int], label: str) -> CellRow:
+        """Cells as one row; the bands of all bars together keep their level."""
+        if len(places) == 1:
+            return (label, *self._get_row(places[0])[1:])
+        mass, count = self._sum_mass(places), sum(self.counts[place] for place in places)
+        return label, False, mass, count, *compute_frequency_range(mass, self.n, (1.0 - LEVEL) * len(places) / len(self.probs))
 
     @property
     def undrawn_mass(self) -> float:
         """Probability of all cells without a bar in the picture."""
         named, others = self._split()
-        mass = self._sum_mass(others)
+        mass = self._sum_mass([place for place in others if self._find_bar(place, named) is None])
         return mass if len(named) >= FEW - 1 and mass > DWARF * self.probs[named[0]] else 0.0
 
     def _split(self) -> tuple[list[int], list[int]]:

@@ -36,7 +36,7 @@ def detected_page(context, server) -> Page:
     page = open_broken(laptop(context), server)
     page.before = page.locator(".filling .answer").inner_text()
     page.get_by_role("button", name="Draw until it is detected").click()
-    expect(page.locator(".filling .answer")).to_contain_text("not exact", timeout=PATIENT)
+    expect(page.locator(".filling .answer")).to_contain_text("Not exact", timeout=PATIENT)
     at_rest(page)
     yield page
     page.close()
@@ -64,7 +64,7 @@ def test_the_first_screen_holds_the_bars_their_answer_and_the_button(context, se
     resize(page, width, height)
     page.goto(build_recorded_link(server, "R4"))
     answer, button = page.locator(".filling .answer"), page.locator(".st-key-mistakes-draw button")
-    expect(answer).to_contain_text("not exact", timeout=PATIENT)
+    expect(answer).to_contain_text("Not exact", timeout=PATIENT)
     at_rest(page)
     places = [page.locator(".filling .cells").bounding_box(), answer.bounding_box(), button.bounding_box()]
     assert places[0]["y"] > places[1]["y"], "the answer stands over its picture"
@@ -124,7 +124,7 @@ def test_the_game_is_answered_and_leads_to_its_bug(page, server):
     expect(told).to_contain_text(re.compile("(Yes: A|No: B) has"))
     expect(told.get_by_role("link").first).to_have_attribute("href", re.compile("^https://github.com/"))
     page.get_by_role("button", name="See this bug").click()
-    expect(page.locator(".filling .answer")).to_contain_text("not exact", timeout=PATIENT)
+    expect(page.locator(".filling .answer")).to_contain_text("Not exact", timeout=PATIENT)
     assert query(page)["mistake"] in REPORTED and page.mistakes == []
 
 

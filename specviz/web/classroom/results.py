@@ -18,7 +18,7 @@ from specviz.speed.records.methods import DRAFTING_METHODS
 from specviz.web.classroom import figures, wall
 from specviz.web.classroom.words import TEXTS
 from specviz.web.common.side_by_side.export import SAMPLE_CELL_COLUMNS, iterate_cell_rows
-from specviz.web.common.side_by_side.words import count_samples
+from specviz.web.common.side_by_side.words import count_samples, describe_power
 
 TEST_SIZES = (100, 1_000, 10_000, 100_000, 1_000_000)  # samples of the class at which a test comes
 WALL_CHARACTERS = 240  # of a text on the wall, the last ones
@@ -163,7 +163,7 @@ class ClassSamplesResult(TaskResult):
         later = f"The class has {count_samples(n)}; {later}"
         if last["verdict"] != "consistent":
             return "untold", f"The first {tested} cannot decide: all texts share one cell.", later
-        seen = f"A total variation distance of {last['detectable_tv']:.2g} would have been detected 99 times in 100."
+        seen = describe_power(last["detectable_tv"])
         return "consistent", f"No difference from the exact distribution seen in {tested}.", f"{seen} {later}"
 
     @property

@@ -15,6 +15,7 @@ from specviz.classroom.codes import MAX_LENGTH
 from specviz.classroom.records import KINDS, LENGTHS, Assignment, Room
 from specviz.classroom.store import StoreError
 from specviz.errors import SettingsError, SpecvizError
+from specviz.evidence.mistakes.published import REPORTED
 from specviz.evidence.results import CellShares
 from specviz.figures.cell_shares import compute_rows_end
 from specviz.figures.components import read_styles
@@ -111,8 +112,7 @@ def show_new_room(desk: DeskState) -> None:
     desk.choose(lesson)
     show_notes(problems, "classroom-notes-fields")
     session.sync_address(desk)
-    name = TEXTS["open_local" if is_local_address(_find_root()) else "open"]
-    if button.button(name, key="classroom-open", width="stretch", disabled=bool(problems)):
+    if button.button(TEXTS["open"], key="classroom-open", type="primary", width="stretch", disabled=bool(problems)):
         try:
             desk.open_room()
         except SpecvizError as error:
@@ -213,11 +213,12 @@ def load_example() -> ClassExample | None:
     if not record:
         return None
     assert record.result.arms is not None
+    bug = REPORTED[EXAMPLE_MISTAKE].title or REPORTED[EXAMPLE_MISTAKE].name
     pair, settings, n = pairs.name_pair(record.settings.pair), record.settings, record.result.n
     decoders = tuple(
-        ExampleDecoder(key, by_word, TEXTS[key].format(task=TASKS[task]["title"]), words.build_example_verdict(test, by_word))
-        for (key, task), by_word, test in zip(
-            (("right", "sample"), ("wrong", "vote")),
+        ExampleDecoder(key, by_word, TEXTS[key].format(bug=bug), words.build_example_verdict(test, by_word))
+        for key, by_word, test in zip(
+            ("right", "wrong"),
             map(words.group_by_first_word, record.result.arms),
             record.result.looks[-1],
             strict=True,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from html import escape
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -14,11 +15,10 @@ from specviz.settings import Settings
 from specviz.statistics.chernoff import compute_frequency_range
 from specviz.web.common.side_by_side.words import (
     PageVerdict,
+    compare_counts,
     count_samples,
     describe_agreement,
     describe_rejection,
-    find_smallest_p,
-    format_odds,
 )
 
 if TYPE_CHECKING:
@@ -83,16 +83,14 @@ def group_by_first_word(shares: CellShares) -> CellShares:
 def build_example_verdict(found: InterimTest, shares: CellShares) -> PageVerdict:
     """What the test of the example says, by the group of texts that it compared with all others. shares: its samples by first word."""
     if found.verdict != "rejected":
-        return describe_agreement(found)
+        return replace(describe_agreement(found), words=TEXTS["consistent"].format(n=found.n), details="")
     word, count, prob = max(zip(shares.labels, shares.counts, shares.probs, strict=True), key=lambda one: one[2])
-    expected, smallest = round(found.n * prob), find_smallest_p(found)
     if found.cells != 2 or count not in found.counts:  # of other groups than the chart's
         return PageVerdict("rejected", f"Not exact: {count_samples(found.n)} were enough.", describe_rejection(found), "")
     return PageVerdict(
         "rejected",
-        TEXTS["rejected"].format(word=word, count=count, expected=expected, n=found.n),
-        TEXTS["rejected_by"].format(test=smallest.name, odds=format_odds(smallest.p_value)),
-        f"{count}, not {expected}",
+        "Not exact.",
+        f"{compare_counts(f'“{word}”', count, found.n * prob, found.n)}.",
     )
 
 

@@ -221,8 +221,8 @@ def show_seed_runs(state: ExactnessState, is_running: bool) -> None:
     """P-values of many runs. is_running: whether they are what is computed, or was last."""
     known = state.load_recorded()
     found = state.result.p_values or (known.result.p_values if known else None)
-    with st.container(key="exactness-flat"), open_screen("exactness", "seeds"):
-        st.markdown(f"## {SEEDS} runs instead of one")
+    fold = st.expander(words.TEXTS["seed_runs_title"].format(n=SEEDS), key="exactness-runs")
+    with fold, st.container(key="exactness-flat"), open_screen("exactness", "seeds"):
         if state.question.source == "assisted":
             st.markdown(words.TEXTS["no_seed_runs"])
             return

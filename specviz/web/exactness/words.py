@@ -41,9 +41,9 @@ def build_verdict(state: ExactnessState) -> PageVerdict:
     found = next((one for one in looks if one.verdict == "rejected"), looks[-1])
     samples, who = count_samples(found.n), SOURCES[state.question.source]
     if found.verdict == "rejected":
-        number, _, excess = describe_excess(state.shown_result.arms[0])
+        excess = describe_excess(state.shown_result.arms[0])
         details = f"{excess[0].upper()}{excess[1:]}. {describe_rejection(found)}" if excess else describe_rejection(found)
-        return PageVerdict("rejected", f"No, not exact: {samples} do not follow the target’s distribution.", details, number)
+        return PageVerdict("rejected", f"Not exact: {samples} do not follow the target’s distribution.", details)
     if found.verdict == NOTHING_TESTED:
         return PageVerdict("untold", "Nothing was tested.", f"{who}: {samples}, and {NO_DRAFT}")
     verdict, unreached = describe_agreement(found), describe_unreached(found.exercised, state.question.source == "target")

@@ -164,13 +164,12 @@ def build_verdict(state: MistakeState) -> PageVerdict:
             "exact", UNSAMPLED_TIERS["exact"]["verdict"], f"{UNSAMPLED_TIERS['exact']['instead']} {reported}".strip()
         )
     if rejected:
-        number, what, _ = describe_excess(result.arms[1])
-        words = f"{what}: not exact." if what else f"Not exact: {count_samples(rejected.n)} were enough."
-        return PageVerdict("rejected", words, reported, number)
+        excess = describe_excess(result.arms[1]) or f"{count_samples(rejected.n)} were enough"
+        return PageVerdict("rejected", "Not exact.", f"{excess[0].upper()}{excess[1:]}. {reported}".strip())
     if not mistake.can_be_sampled:
         tier = UNSAMPLED_TIERS[mistake.tier]
         return PageVerdict("unshown", tier["verdict"], f"{tier['instead']} {reported}".strip())
-    if early := build_early_verdict(state, "Draw samples, and watch them leave the blue."):
+    if early := build_early_verdict(state, "Draw samples: those outside the blue boxes show the bug."):
         return early
     if result.n == result.same:
         words = f"On this text the two decoders wrote the same in all {result.n:,} samples: with the same random numbers the bug changes nothing here."

@@ -110,13 +110,15 @@ def test_the_page_opens_with_what_a_class_makes_told_as_recorded(rooms):
     assert [one["answer"]["mark"] for one in drawn] == ["untold", "rejected"], (
         "as on Is it exact?, so few samples find large differences only"
     )
-    assert drawn[0]["answer"]["words"] == f"No difference seen, but {n} samples can show only a large one."
+    assert drawn[0]["answer"]["words"] == f"No difference that {n} samples could show."
     counts = [dict(zip(one.shares.rows.labels, one.shares.rows.counts, strict=True)) for one in example.decoders]
     assert [sum(one.values()) for one in counts] == [n, n] and "woman" in drawn[1]["labels"], "every sample is in a bar"
     assert counts[1]["woman"] == 34 in wrong.counts, "the bar, the number and the test are of one group"
-    assert drawn[1]["answer"]["number"] == "34, not 66" and "“woman” came 34 times in 100" in drawn[1]["answer"]["words"]
+    assert (
+        drawn[1]["answer"]["words"] == "Not exact." and drawn[1]["answer"]["details"] == "“woman” came 34 times in 100, not 66."
+    )
     assert f"temperature {known.settings.temperature:g}" in told, "it need not be that of the fields beside it"
-    assert told in read_page(app) and "80 billion runs (chi-square test)" in drawn[1]["answer"]["details"]
+    assert told in read_page(app) and drawn[1]["heading"] == "A bug: temperature on the draft only"
     assert [bool(one["texts"]["outside"]) for one in drawn] == [False, True], "one key, with the sign of a bar outside its box"
     page = read_page(app)
     assert all(TASKS[kind]["title"] in page and TASKS[kind]["sees"] in page for kind in KINDS)

@@ -54,7 +54,7 @@ def test_right_decoders_are_consistent_and_say_what_could_have_been_seen(page_pa
         noticed = round(1000 * one.result.looks[-1][0].detectable_tv)
         assert 10 <= noticed < 100
         assert (
-            f"This tests only these tokens, after this one prompt. A bug that changes {noticed} of 1,000 texts would have shown 99 times in 100."
+            f"This tests only these tokens, after this one prompt. A bug that alters {noticed / 10:.1f}% of texts would be caught, 99% sure."
             in said.details
         )
         assert "several texts" in words.describe_limits(one) and "next test comes at 100,000" in words.describe_limits(one)
@@ -141,7 +141,7 @@ def test_samples_of_another_distribution_are_rejected_and_stay_rejected(page_pai
     one.reset_findings()
     work.draw_samples(one, FreeTicket(), 1000)
     one.result = replace(one.result, looks=rejected + one.result.looks)
-    assert words.build_verdict(one).words.startswith("No, not exact: 10,000 samples")
+    assert words.build_verdict(one).words.startswith("Not exact: 10,000 samples")
 
 
 def test_the_plan_ends_at_its_last_test():

@@ -24,7 +24,7 @@ from specviz.settings import Settings
 from specviz.web.common.controls import read_fields
 from specviz.web.common.side_by_side.payload import build_frames
 from specviz.web.common.side_by_side.state import load_recorded_samples
-from specviz.web.common.side_by_side.words import count_changed, describe_excess, write_plain_labels
+from specviz.web.common.side_by_side.words import describe_excess, describe_power, write_plain_labels
 from specviz.web.exactness import words, work
 from specviz.web.exactness.state import ExactnessQuestion, ExactnessState, read_question
 from specviz.web.jobs import cache
@@ -170,22 +170,17 @@ def test_the_answer_counts_texts_and_the_distance_stands_in_the_fold():
     one = ExactnessState(ExactnessQuestion(load_recorded_samples().exactness.settings))
     found = one.shown_result.looks[-1][0]
     assert words.build_verdict(one).details.endswith(
-        f"This tests only these tokens, after this one prompt. A bug that changes {count_changed(found.detectable_tv)} would have shown 99 times in 100."
+        f"This tests only these tokens, after this one prompt. {describe_power(found.detectable_tv)}"
     )
     more = words.describe_limits(one)
     assert f"a total variation distance of {found.detectable_tv:.2g}, on the {found.cells} cells" in more
     assert "This changes no sample." in more and "identical" not in more
 
 
-def test_a_share_of_texts_is_counted_with_two_digits():
-    shares = {
-        0.34: "34 of 100 texts",
-        0.098: "10 of 100 texts",
-        0.013: "13 of 1,000 texts",
-        0.0052: "52 of 10,000 texts",
-        1.0: "100 of 100 texts",
-    }
-    assert {share: count_changed(share) for share in shares} == shares
+def test_the_smallest_bug_that_is_caught_is_a_percentage_of_texts_with_two_digits():
+    shares = {0.34: "34%", 0.098: "9.8%", 0.013: "1.3%", 0.0052: "0.52%", 1.0: "100%"}
+    for share, percent in shares.items():
+        assert describe_power(share) == f"A bug that alters {percent} of texts would be caught, 99% sure."
 
 
 def test_what_many_runs_say_waits_for_all_of_them():
@@ -212,14 +207,10 @@ def test_the_words_for_who_cannot_see_it_say_what_is_so():
     assert alone.conclusion == "a: 10 samples. The one bar lies within sampling noise of the exact distribution."
     off = build_three_cells(counts=(70, 20, 10))
     assert off.outliers == ("·a",) and "1 of 3 bars lies beyond sampling noise" in off.conclusion
-    assert describe_excess(off) == (
-        "70, not 50",
-        "“a” in 100 samples",
-        "“a” came 70 times in 100 samples, where about 50 are expected",
-    )
-    assert describe_excess(build_three_cells(counts=(55, 1, 44)))[2].startswith("“<b>$x$ …” came once in 100 samples")
-    assert describe_excess(build_three_cells(counts=(80, 10, 10)))[0] == "80, not 50", "the farthest of two"
-    assert describe_excess(build_three_cells()) == ("", "", ""), "no bar is outside its box"
+    assert describe_excess(off) == "“a” came 70 times in 100, not 50"
+    assert describe_excess(build_three_cells(counts=(55, 1, 44))).startswith("“<b>$x$ …” came once in 100, not ")
+    assert describe_excess(build_three_cells(counts=(80, 10, 10))) == "“a” came 80 times in 100, not 50", "the farthest of two"
+    assert describe_excess(build_three_cells()) == "", "no bar is outside its box"
     (diamonds,) = [trace for trace in cell_shares.plot_cells(off, 1.0).data if trace.name == results.BEYOND]
     assert (list(diamonds.x), list(diamonds.y)) == ([0.7], [2])
     assert "no samples yet" in build_three_cells(0, (0, 0, 0)).conclusion

@@ -188,8 +188,8 @@ def test_a_false_alarm_of_the_right_rule_is_called_one():
     one = build_state()
     one.result = build_mistake_result((500, 499, 1))
     said = words.build_verdict(one)
-    assert (said.mark, said.number) == ("rejected", "1")
-    assert said.words == "“z” in 1,000 samples: not exact."
+    assert (said.mark, said.number) == ("rejected", "")
+    assert said.words == "Not exact." and said.details.startswith("“z” came once in 1,000, where less than one is expected.")
     more = words.explain_verdict(one)
     assert "a false alarm" in more and "less than once in 10³⁰⁰ runs" in more, "one sample lies where the target never is"
 

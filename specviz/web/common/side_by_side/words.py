@@ -92,10 +92,8 @@ def format_odds(p: float) -> str:
 
 def describe_detectable(found: InterimTest) -> str:
     """What would have been detected."""
-    test, share = found.tests[0], count_changed(found.detectable_tv)
-    if not test.df:
-        return f"{test.note} If {share} differed, this would have been detected 99 times in 100."
-    return f"A bug that changes {share} would have shown 99 times in 100."
+    test, caught = found.tests[0], describe_power(found.detectable_tv)
+    return caught if test.df else f"{test.note} {caught}"
 
 
 def describe_agreement(found: InterimTest) -> PageVerdict:
@@ -114,27 +112,26 @@ def write_plain_labels(labels: Sequence[str]) -> list[str]:
     return plain if all(plain) and len({*plain}) == len(plain) else list(labels)
 
 
-def describe_excess(shares: CellShares) -> tuple[str, str, str]:
-    """Where the samples are farthest from the exact distribution: how many there are and are expected, what they are, and a clause that says both.
+def describe_excess(shares: CellShares) -> str:
+    """Where the samples are farthest from the exact distribution, as a clause: “woman who” came 23 times in 100, not 62.
 
-    Empty texts where all bars end in their boxes: the test then found a difference that no single bar shows.
+    Empty where all bars end in their boxes: the test then found a difference that no single bar shows.
     """
     one = shares.rows
     counts = {label: (count, one.n * prob) for label, count, prob in zip(one.labels, one.counts, one.probs, strict=True)}
     outside = [label for label in one.outliers if label != REST] or list(one.outliers)
     if not outside:
-        return "", "", ""
+        return ""
     label = max(outside, key=lambda name: abs(counts[name][0] - counts[name][1]))
-    count, expected = counts[label]
-    times = "once" if count == 1 else f"{count:,} times"
     plain = dict(zip(one.labels, write_plain_labels(one.labels), strict=True))
-    name = "other texts" if label == REST else f"“{plain[label]}”"
-    usual = f"about {expected:,.0f}" if expected >= 0.5 else "less than one"
-    return (
-        f"{count:,}, not {expected:,.0f}" if expected >= 0.5 else f"{count:,}",
-        f"{name} in {count_samples(one.n)}",
-        f"{name} came {times} in {count_samples(one.n)}, where {usual} {'are' if expected >= 1.5 else 'is'} expected",
-    )
+    return compare_counts("other texts" if label == REST else f"“{plain[label]}”", *counts[label], one.n)
+
+
+def compare_counts(name: str, count: int, expected: float, n: int) -> str:
+    """A clause: how often a text came in n samples, and how often it should have."""
+    times = "once" if count == 1 else f"{count:,} times"
+    usual = f"not {expected:,.0f}" if expected >= 0.5 else "where less than one is expected"
+    return f"{name} came {times} in {n:,}, {usual}"
 
 
 def format_percent(share: float) -> str:
@@ -142,17 +139,16 @@ def format_percent(share: float) -> str:
     return "100%" if share > 0.995 else f"{100.0 * share:.2g}%"
 
 
-def count_changed(share: float) -> str:
-    """A share of texts with two digits that count, in words: 13 of 1,000 texts."""
-    of = next((of for of in (100, 1000, 10_000) if share * of >= 9.5), 100_000)
-    return f"{min(of, round(share * of)):,} of {of:,} texts"
+def describe_power(share: float) -> str:
+    """How small a difference a test detects 99 times in 100. share: the total variation distance."""
+    return f"A bug that alters {format_percent(share)} of texts would be caught, 99% sure."
 
 
 def explain_distance(found: InterimTest) -> str:
     """What the percentage of ``detectable`` is, for the fold."""
     if not found.tests[0].df:
         return ""
-    return f"“Changes {count_changed(found.detectable_tv)}” means a total variation distance of {found.detectable_tv:.2g}, on the {found.cells} cells of that test."
+    return f"“Alters {format_percent(found.detectable_tv)} of texts” means a total variation distance of {found.detectable_tv:.2g}, on the {found.cells} cells of that test."
 
 
 def describe_conditions(settings: Settings) -> str:

@@ -11,7 +11,10 @@ from specviz.evidence.mistakes.comparison import TEXTS
 from specviz.evidence.mistakes.published import REPORTED
 from specviz.evidence.recordings import sample_drawing
 from specviz.evidence.recordings.samples import DecoderSamplesRecord, MistakeSamplesRecord, RecordedSamples, has_same_samples
+from specviz.evidence.results import POOLED
 from specviz.settings import Settings, build_shared_settings
+from specviz.web.classroom.view import EXAMPLE_MISTAKE
+from specviz.web.classroom.words import group_by_first_word
 from specviz.web.common.side_by_side.payload import build_histogram, build_result_frames
 from specviz.web.common.side_by_side.state import RECORDED, load_recorded_samples
 from specviz.web.common.side_by_side.words import describe_origin
@@ -43,7 +46,7 @@ def test_the_page_opens_with_recorded_samples_and_their_verdict_and_without_torc
     assert any("Recorded on " in line for line in seen["captions"]), seen["captions"]
     verdict = {
         "exactness": "Exact, as far as 100,000 samples can tell.",
-        "mistakes": "“woman who” in 100 samples: not exact.",
+        "mistakes": "Not exact.",
     }[page]
     answers = [one["payload"]["answer"]["words"] for one in seen["given"] if one.get("payload", {}).get("answer")]
     assert answers[0].endswith(verdict) and len(answers) == (2 if page == "exactness" else 1), (
@@ -146,3 +149,22 @@ def test_the_histogram_fills_by_the_counts_that_were_drawn():
     for frame in payload["frames"]:
         assert sum(frame["shares"]) == pytest.approx(1.0, abs=1e-3) and len(frame["low"]) == len(payload["labels"])
     assert payload["conclusion"] == result.arms[0].conclusion and payload["live"] is False
+
+
+def test_break_it_and_classroom_count_the_same_texts_that_begin_alike():
+    """Both draw the same recorded samples: a bar “woman …” and those of its endings hold as many as Classroom's bar “woman”."""
+    record = load_recorded_samples().find_mistake(EXAMPLE_MISTAKE)
+    compared = 0
+    for arm in record.result.arms:
+        rows, grouped = arm.rows, group_by_first_word(arm)
+        counts = dict(zip(grouped.labels, zip(grouped.counts, grouped.probs, strict=True), strict=True))
+        for pooled in (label for label in rows.labels if label.endswith(POOLED)):
+            begins = pooled.removesuffix(POOLED)
+            bars = [place for place, label in enumerate(rows.labels) if label.startswith(begins)]
+            count, prob = counts[begins.lstrip("·")]
+            assert sum(rows.counts[place] for place in bars) == count
+            assert sum(rows.probs[place] for place in bars) == pytest.approx(prob)
+            compared += 1
+        assert sum(rows.counts) == arm.n and sum(rows.probs) == pytest.approx(1.0)
+        assert [*rows.probs[:-1]] == sorted(rows.probs[:-1], reverse=True)
+    assert compared >= 4
