@@ -16,7 +16,7 @@ from specviz.figures.pages_and_glossary import PAGES as APP_PAGES
 from specviz.figures.preview import describe_page
 from specviz.records import ASSETS, load_toml, read_file
 from specviz.settings import OLD_NAMES, Settings
-from specviz.speed.records import methods, passage, plan
+from specviz.speed.records import headline, methods, passage, plan
 from specviz.speed.records.methods import MethodComparison, MethodRow
 from specviz.speed.records.study import Study
 from specviz.static_site.document import OF_THE_APP, PAGES, SHARED, PageContent
@@ -106,7 +106,7 @@ def build_whole_text(live: str | None) -> PageContent:
                 text_words.explain_speed(one),
                 text_words.describe_tokens(one),
             ],
-            "lanes": text_payload.build_lanes_payload(one, app=live),
+            "lanes": text_payload.build_lanes_payload(one, app=live, average=headline.format_average(one.settings)),
             "divergences": text_payload.build_divergences_payload(one),
         }
         for one in read_file(TRACES / "passage.json", passage.load_passages).values()

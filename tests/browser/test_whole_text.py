@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
+from specviz.speed.records.headline import FACTORS
 from specviz.speed.records.passage import SPECULATIVE, TARGET_ONLY
 from specviz.web.whole_text.figures import MARKED
 from specviz.web.whole_text.state import load_recorded_passages
@@ -75,7 +76,7 @@ def test_a_replay_keys_and_divergences_need_no_server_and_no_width_scrolls_sidew
     page.get_by_text("Every token: along the text").click()
     expect(page.locator(".js-plotly-plot")).to_have_count(3, timeout=PATIENT)  # drawn once somebody asks
     page.set_viewport_size({"width": 390, "height": 844})
-    page.get_by_role("button", name="Settings").click()
+    page.get_by_role("button", name="Your own text").click()
     heat = page.get_by_label("Temperature", exact=True)
     heat.fill("99")
     heat.press("Enter")
@@ -92,6 +93,7 @@ def test_a_replay_keys_and_divergences_need_no_server_and_no_width_scrolls_sidew
 def test_a_run_streams_stops_takes_its_place_and_a_token_opens_its_round(page, server):
     open_whole(page, server, "?length=192&seed=3&prompt=Once")
     expect(page.locator(".st-key-whole_text-notes-from")).to_contain_text("Recorded for")
+    page.get_by_role("button", name="Your own text").click()
     field = page.get_by_label("Text to continue", exact=True)
     field.fill(NASTY)
     field.press("Control+Enter")
@@ -116,30 +118,24 @@ def test_a_run_streams_stops_takes_its_place_and_a_token_opens_its_round(page, s
     opened.value.close()
 
 
-def test_the_first_screen_has_field_answer_race_and_texts_and_the_chart_stands_still_when_the_answer_comes(page, server):
+def test_the_first_screen_has_answer_race_and_texts_and_the_chart_stands_still_when_the_answer_comes(page, server):
     page.set_viewport_size({"width": 1366, "height": 768})
     open_whole(page, server)
-    field, race, answer = page.get_by_label("Text to continue", exact=True), page.locator(".tracks"), page.locator(".answer")
-    seen = (
-        field,
-        page.get_by_role("button", name="Write it live"),
-        race,
-        page.locator("ul.legend"),
-        answer,
-    )
-    for what in seen:
+    title, race, answer = page.locator("h1"), page.locator(".tracks"), page.locator(".answer")
+    for what in (page.get_by_role("button", name="Your own text"), race, page.locator("ul.legend"), answer):
         expect(what).to_be_in_viewport(ratio=1.0)
     for lane in page.locator("article.lane").all():
-        expect(lane).to_be_in_viewport(ratio=0.5)
-    tops = [what.bounding_box()["y"] for what in (field, answer, race)]
+        expect(lane).to_be_in_viewport(ratio=0.9)
+    tops = [what.bounding_box()["y"] for what in (title, answer, race)]
     assert tops == sorted(tops), "the finding is the headline of its picture"
+    expect(page.get_by_label("Text to continue", exact=True)).to_be_hidden()  # the race comes first
     recorded = load_recorded_passages()["temperature 0.8"]
     passes = [len(getattr(recorded, lane).clock) for lane in (SPECULATIVE, TARGET_ONLY)]
     found, why = answer.locator(".found"), answer.locator(".why").inner_text()
-    expect(found).to_have_text(f"{recorded.gain.value:.2f}× as fast with a draft model")
-    drafted, alone, cost = (float(value) for value in re.findall(r"\d+\.?\d*", why))
-    assert [drafted, alone] == passes, why
-    assert alone / drafted / cost == pytest.approx(float(found.locator("b").inner_text().rstrip("×")), abs=0.02)
+    expect(found).to_have_text(f"This text: {recorded.gain.value:.2f}× on average {FACTORS['1'][0]:.2f}×")
+    alone, drafted, cost, ratio = (float(value) for value in re.findall(r"\d+\.?\d*", why))
+    assert [drafted, alone] == passes and f"{alone / (drafted * cost):.2f}" == f"{ratio:.2f}", why
+    assert ratio == pytest.approx(float(found.locator("b").inner_text().rstrip("×")), abs=0.02)
     said = page.locator(".st-key-whole_text-details").text_content()  # in its fold
     gained, cost, speed = (float(value) for value in re.search(r": ([\d.]+) / ([\d.]+) [=≈] ([\d.]+),", said).groups())
     assert gained / cost == pytest.approx(speed, abs=0.02) and speed == float(found.locator("b").inner_text().rstrip("×"))

@@ -177,6 +177,7 @@ def time_texts(walk: Walk, page: Page, address: str, times: int) -> None:
         page.locator(AT_REST).wait_for(state="attached")
         lanes = page.locator(".stage.whole")
         lanes.wait_for()
+        page.get_by_role("button", name="Your own text").click()
         with walk.time_action(TOKEN):
             page.locator(".st-key-whole_text-write button").first.click()
             page.wait_for_function(

@@ -165,11 +165,12 @@ class Lanes {
 
 /** How much faster it was, in large type, and the two numbers that it comes of: of the whole text, at every moment of a replay. */
 function makeAnswer() {
-  const [factor, unit, passes] = [h("b", {}), h("span", {}), h("p", { class: "why" })];
-  return { node: h("div", { class: "answer" }, h("p", { class: "found" }, factor, " ", unit), passes), factor, unit, passes };
+  const [text, factor, unit, passes] = [h("span", {}), h("b", {}), h("span", {}), h("p", { class: "why" })];
+  return { node: h("div", { class: "answer" }, h("p", { class: "found" }, text, " ", factor, " ", unit), passes), text, factor, unit, passes };
 }
 
 function fillAnswer(made, { answer }) {
+  say(made.text, answer.text);
   say(made.factor, answer.factor && `${answer.factor}×`);
   say(made.unit, answer.unit || "Both texts are being written");
   say(made.passes, answer.passes);

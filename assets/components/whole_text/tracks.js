@@ -14,13 +14,16 @@ const ROOMY = 1000; // px: from there the legend says what its entries come of
 const TOOK = 64; // px: width of a duration behind its columns
 const LABELS = 6.9; // width of what stands before the columns, in sizes of its type
 const TICK = 22; // px: half of a number at the axis, which is whole or not there
+const NOW = 40; // px: what the word at the line of the moment takes
+const LONG = 1.4; // times the median of the others: a first round that also reads the prompt
+const PROMPT = 52; // px: width of its label
 const ZOOMS = [0.25, 0.35, 0.5, 0.7, 1]; // shares of the whole time that the axis has while the texts are written: two thirds of it are filled, but for the beginning
 
 export function makeTracks() {
   const svg = s("svg", { class: "tracks", role: "img" });
-  const now = s("path", { class: "now" });
+  const now = s("path", { class: "now" }), nowName = s("text", { class: "nowName" }, "now");
   const legend = h("div", { class: "reads" });
-  return { node: h("figure", { class: "time" }, svg, legend), svg, now, legend, width: 0, zoom: 1 };
+  return { node: h("figure", { class: "time" }, svg, legend), svg, now, nowName, legend, width: 0, zoom: 1 };
 }
 
 /** The share of the whole time that the axis has at a moment; null: all of it. */
@@ -45,18 +48,27 @@ export function drawTracks(tracks, payload) {
     const columns = lane.rounds.map((round, i) => drawColumn(lane, round, i, { x, base, unit, small }));
     const end = x(lane.seconds), behind = end + TOOK <= width; // else there is room over the last columns
     const took = s("text", { class: behind ? "took behind" : "took", x: behind ? end + 8 : Math.min(width, end), y: behind ? base + STRIP - 2 : top + 16, "data-at": lane.seconds }, seconds(lane.seconds));
-    return [s("line", { class: "floor", x1: left, x2: width, y1: base + STRIP / 2, y2: base + STRIP / 2 }), ...columns, ...labelRows(lane, base, tall, small), s("text", { class: "trackName", x: 0, y: top + 16 }, lane.title, s("tspan", { class: "gives" }, n ? `: up to ${payload.drafted + 1} tokens a pass` : ": 1 token a pass")), took];
+    return [s("line", { class: "floor", x1: left, x2: width, y1: base + STRIP / 2, y2: base + STRIP / 2 }), ...columns, ...labelFirst(lane, { x, base, unit, tall }), ...labelRows(lane, base, tall, small), s("text", { class: "trackName", x: 0, y: top + 16 }, lane.title, s("tspan", { class: "gives" }, n ? `: up to ${payload.drafted + 1} tokens a pass` : ": 1 token a pass")), took];
   });
   const span = zoom * payload.end;
-  const ticks = listTicks(span, narrow ? 4 : 6).map((at) => s("text", { class: at === 0 ? "tick first" : x(at) > width - TICK ? "tick last" : "tick", x: Math.min(width, x(at)), y: foot + 16 }, `${Number(at.toPrecision(3))} s`));
+  const ticks = listAxisNumbers(span, zoom, narrow ? 4 : 6, (2 * TICK * span) / (width - left)).map((at) => s("text", { class: at === 0 ? "tick first" : x(at) > width - TICK ? "tick last" : "tick", x: Math.min(width, x(at)), y: foot + 16 }, `${Number(at.toPrecision(3))} s`));
   tracks.x = x;
-  tracks.svg.replaceChildren(...parts, ...ticks, tracks.now);
+  tracks.svg.replaceChildren(...parts, ...ticks, tracks.now, tracks.nowName);
   setSize(tracks.svg, width, foot + 20);
   const name = [...tracks.svg.querySelectorAll(".trackName")].at(-1), top = tracks.spans.at(-1)[0] + 4 - NAME - (narrow ? LEGEND : 0);
   place(tracks.legend, narrow ? { left: 0, top: top + NAME - 3 } : { left: name.getComputedTextLength() + 28, top: top - 1 });
   tracks.legend.classList.toggle("roomy", width >= ROOMY);
   const said = payload.lanes.map(({ title, rounds, tokens, seconds: took }) => `${title}: ${tokens.length} tokens in ${rounds.length} rounds, ${countDropped(rounds)} draft tokens not kept, ${seconds(took)}`);
   tracks.svg.setAttribute("aria-label", `Time of both ways, with a column for each round. ${said.join("; ")}.`);
+}
+
+/** Over a first round that is long: it also reads the prompt. Nothing where columns leave no room. */
+function labelFirst({ key, rounds }, { x, base, unit, tall }) {
+  const lasted = rounds.map(({ at }, i) => at - (rounds[i - 1]?.at ?? 0)), others = lasted.slice(1).sort((one, other) => one - other);
+  if (key !== "speculative" || !others.length || lasted[0] < LONG * others[others.length >> 1]) return [];
+  const left = x(0), above = Math.max(...rounds.filter((_, i) => x(i ? rounds[i - 1].at : 0) < left + PROMPT).map(({ count }) => count));
+  if ((above + 1) * unit > tall) return [];
+  return [s("text", { class: "first", x: left, y: base - above * unit - 5, "data-at": rounds[0].at }, "+ prompt", s("title", {}, "The first round also reads the prompt."))];
 }
 
 /** What stands above, on and below the line of time. */
@@ -77,6 +89,7 @@ function drawColumn(lane, { at, count, dropped, drafting, passing }, i, { x, bas
   const drafted = begin + (drafting ?? 0), passed = passing === undefined ? at : drafted + passing;
   const spent = [["drafting", begin, drafted], ["pass", drafted, passed], ["rest", passed, at]].filter(([, from, to]) => to > from);
   return s("g", { class: "column", "data-round": i, "data-lane": lane.key, "data-at": at }, ...made.slice(0, count).map((one, k) => box(one.is, base - (k + 1) * unit, unit)),
+    ...(made.some((one) => lane.key === "speculative" && one.is === "target") ? [s("title", {}, "The text was complete with this token: nothing was drafted.")] : []),
     ...spent.map(([kind, from, to]) => s("rect", { class: `spent ${kind}`, x: x(from), y: base, width: Math.max(0, Math.min(x(to), left + wide) - x(from)), height: STRIP })),
     ...Array.from({ length: dropped }, (_, k) => box("dropped", base + STRIP + 2 + k * small, small)));
 }
@@ -84,6 +97,12 @@ function drawColumn(lane, { at, count, dropped, drafting, passing }, i, { x, bas
 /** Draft tokens of these rounds that were not kept: rejected, or behind a rejected one. */
 export function countDropped(rounds) {
   return rounds.reduce((sum, { dropped }) => sum + dropped, 0);
+}
+
+/** The numbers at the axis: round ones, and where it has all of the time the moment at which the run ended. */
+export function listAxisNumbers(span, zoom, parts, room) {
+  const round = listTicks(span, parts);
+  return zoom < 1 || !span ? round : [...round.filter((at) => at + 1.5 * room <= span), span];
 }
 
 /** Round numbers of seconds, with about this many parts between them. */
@@ -95,9 +114,12 @@ export function listTicks(end, parts = 4) {
 }
 
 export function drawNow(tracks, now) {
-  tracks.now.style.display = now === null ? "none" : "";
+  for (const node of [tracks.now, tracks.nowName]) node.style.display = now === null ? "none" : "";
   for (const node of tracks.svg.querySelectorAll("[data-at]")) node.classList.toggle("later", now !== null && Number(node.dataset.at) > now + 1e-9);
   if (now === null) return;
-  const x = tracks.x(now).toFixed(1);
+  const x = tracks.x(now).toFixed(1), [top] = tracks.spans[0];
+  tracks.nowName.setAttribute("x", String(Number(x) + 5));
+  tracks.nowName.setAttribute("y", String(top + 12));
+  if (Number(x) + NOW > tracks.width) tracks.nowName.style.display = "none"; // the race is nearly over
   tracks.now.setAttribute("d", tracks.spans.map(([top, end]) => `M${x} ${top.toFixed(1)}V${end.toFixed(1)}`).join(""));
 }

@@ -89,10 +89,15 @@ def choose_heat(settings: Settings) -> str:
 
 def relate_to_headline(settings: Settings) -> str:
     """The benchmark's speed of the pair of these settings, for a page that measured one text; empty where there is none."""
-    heat = choose_heat(settings)
-    if not heat:
+    if not (average := format_average(settings)):
         return ""
-    return f"This is one text. The benchmark of this pair: {FACTORS[heat][0]:.2f} at temperature {heat}."
+    return f"This is one text. The benchmark of this pair: {average} at temperature {choose_heat(settings)}."
+
+
+def format_average(settings: Settings) -> str:
+    """The benchmark's speed of the pair of these settings, over several prompts; empty where it measured no such pair."""
+    heat = choose_heat(settings)
+    return f"{FACTORS[heat][0]:.2f}" if heat else ""
 
 
 def describe_headline_origin() -> str:

@@ -41,13 +41,14 @@ LEAST_BAR = 0.005  # smaller probabilities of a divergence are added up
 PACES = (1, 2, 5, 10, 20, 50, 100)  # how many times slower than the decoding a replay may run
 
 
-def build_lanes_payload(passage: Passage, done: bool = True, app: str | None = HERE) -> dict[str, Any]:
+def build_lanes_payload(passage: Passage, done: bool = True, app: str | None = HERE, average: str = "") -> dict[str, Any]:
     """Payload of the component.
 
     Args:
         passage: As far as it is written.
         done: Whether it is complete.
         app: Address of the app, whose page One round opens a round; None: no round can be opened.
+        average: The benchmark's speed of the same pair, which a recorded text is set beside; empty: none.
 
     Returns:
         ``lanes``: per way its tokens, each with glyphs, origin (``is``), round and time, and its rounds, each with its ``count`` of tokens, the
@@ -65,7 +66,7 @@ def build_lanes_payload(passage: Passage, done: bool = True, app: str | None = H
         "origins": words.SAID,
         "legend": _build_legend(passage),
         "drafted": passage.settings.gamma,
-        "answer": words.build_answer(passage),
+        "answer": words.build_answer(passage, average),
         "ask": PAGES["whole_text"].ask,
         "end": end,
         "pace": next((pace for pace in PACES if pace * end >= LASTS), PACES[-1]),

@@ -8,6 +8,7 @@ from typing import Any
 import streamlit as st
 
 from specviz.errors import SettingsError
+from specviz.speed.records import headline
 from specviz.speed.records.divergence_profile import DivergenceProfile, ScoredText
 from specviz.speed.records.passage import LENGTHS, Passage
 from specviz.web.common import chat, export_fold, measurement_page, page_head, session
@@ -32,14 +33,12 @@ def show_page() -> None:
     panel.open_state()  # it reads the pair of the address, which the page may write anew
     state = session.open_state("whole_text", session.make_opener(WholeTextState, PassageRequest))
     page_head.show_page_head("whole_text", words.TEXTS["lede"])
-    fields, race = st.container(key="whole_text-fields"), st.container(key="whole_text-race")
-    with fields:
-        request, problems, place = show_fields(state)
+    notes, race = st.container(key="whole_text-notes-fields"), st.container(key="whole_text-race")
+    request, problems, place = show_fields(state)
     state.choose(request)
     button: dict[str, Any] = {"width": "stretch", "disabled": bool(problems), "help": words.TEXTS["live"]}
     session.show_work_button(place, state, "Write it live", "whole_text-write", work.write_passage, request, **button)
-    with fields:
-        show_notes(problems, "whole_text-notes-fields")
+    show_notes(problems, place=notes)
     session.sync_address(state)
     if warmup.wait(0):
         state.wait_for_partial(FIRST_WORDS)
@@ -50,7 +49,8 @@ def show_page() -> None:
         if one is None:
             st.caption("Both texts appear here once they have been written.")
         else:
-            lanes = draw_cached(payload.build_lanes_payload, one, one.read is not None)
+            average = "" if state.has_own_result else headline.format_average(one.settings)
+            lanes = draw_cached(payload.build_lanes_payload, one, one.read is not None, payload.HERE, average)
             _component.draw("whole_text-lanes", {"payload": lanes, "plays": not state.has_own_result, "busy": state.is_busy})
     show_reading(state, one)
     if one is not None and one.read is not None:
@@ -82,13 +82,12 @@ def show_reading(state: WholeTextState, one: Passage | None) -> None:
 
 
 def show_fields(state: WholeTextState) -> tuple[PassageRequest, list[str], Any]:
-    """The prompt in sight, length, sampling and seed folded: what they ask for, sentences where one cannot be used, the button's place."""
+    """The fold of a text of one's own: what its fields ask for, sentences where one cannot be used, the button's place."""
     request = state.question
     form = Form("whole_text", state.turn, fill_fields(request.settings))
-    text, go = st.columns([6, 1.4], vertical_alignment="center")
-    form.show_prompt(text, hint=words.TEXTS["empty"])
-    place = go.container()
-    with st.container(key="fold"), st.popover("Settings", width="content"):
+    with st.container(key="fold"), st.popover("Your own text", width="content"):
+        form.show_prompt(st, hint=words.TEXTS["empty"], height=96)
+        place = st.container()
         length = st.segmented_control(
             "Tokens of each text",
             LENGTHS,
@@ -120,7 +119,7 @@ def describe_origin(state: WholeTextState, passage: Passage) -> str:
         return f"Recorded. {measured}"
     other = describe_recorded_pair(passage.settings.pair, state.pair)
     whose = f" {other}" if other else ""
-    return f"Recorded for “{passage.settings.prompt}” at temperature {passage.settings.temperature:g}. {measured}{whose} Press the button to write yours."
+    return f"Recorded for “{passage.settings.prompt}” at temperature {passage.settings.temperature:g}. {measured}{whose} “Your own text” has the button that writes yours."
 
 
 def show_differences(passage: Passage, scored_text: ScoredText, kind: str) -> None:

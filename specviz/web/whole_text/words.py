@@ -17,7 +17,6 @@ from specviz.speed.records.passage import (
     SPECULATIVE,
     TARGET_ONLY,
     WRITTEN,
-    Lane,
     Passage,
 )
 
@@ -33,31 +32,28 @@ def count_things(count: int, what: str, several: str = "") -> str:
     return what if count == 0 else f"{count} {what if count == 1 else several or f'{what}s'}"
 
 
-def build_answer(passage: Passage) -> dict[str, str]:
-    """The answer of the page: the speed, and the two numbers that it comes of, the passes of both ways and how long one lasts.
+def build_answer(passage: Passage, average: str = "") -> dict[str, str]:
+    """The answer of the page: the speed, and what it is computed from, the passes with a draft and how long one lasts.
 
-    Returns ``factor``, ``unit`` and ``passes``; all are empty until both texts are written.
+    average: the benchmark's speed of the same pair; empty: none. Returns ``text``, ``factor``, ``unit`` and ``passes``; all are empty until both
+    texts are written.
     """
     alone, drafted = passage.target, passage.speculative
     if passage.read is None or not (alone.seconds and drafted.seconds):
-        return dict.fromkeys(("factor", "unit", "passes"), "")
+        return dict.fromkeys(("text", "factor", "unit", "passes"), "")
     speed, cost = drafted.speed / alone.speed, drafted.per_round / alone.per_round
+    tokens, passes = len(drafted.trace.output_ids), len(drafted.clock)
+    equals = "=" if f"{tokens / (passes * round(cost, 2)):.2f}" == f"{speed:.2f}" else "≈"
     return {
+        "text": "This text:" if average else "",
         "factor": f"{speed:.2f}",
-        "unit": "as fast with a draft model" if speed >= 1.0 else "as fast: drafting does not pay here",
-        "passes": f"{_compare_passes(alone, drafted)}, each {cost:.2f} times as long with its drafting",
+        "unit": f"on average {average}×"
+        if average
+        else "as fast with a draft model"
+        if speed >= 1.0
+        else "as fast: drafting does not pay here",
+        "passes": f"{count_things(tokens, 'token')} / ({count_things(passes, 'pass', 'passes')}, each {cost:.2f}× as long) {equals} {speed:.2f}",
     }
-
-
-def _compare_passes(alone: Lane, drafted: Lane) -> str:
-    """The passes of both ways, with the tokens of both texts unless they are as long."""
-    passes = count_things(len(drafted.clock), "pass", "passes")
-    tokens, others = (count_things(len(lane.trace.output_ids), "token") for lane in (drafted, alone))
-    return (
-        f"{passes} instead of {len(alone.clock)}"
-        if tokens == others
-        else f"{tokens} in {passes}, alone {others} in {len(alone.clock)}"
-    )
 
 
 def relate_speed(passage: Passage) -> str:

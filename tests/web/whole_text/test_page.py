@@ -74,7 +74,7 @@ def test_a_damaged_link_opens_and_every_bad_value_is_named_as_text():
         "number of draft tokens per round was left out",
     ):
         assert part in said
-    assert not any("<i>" in one for one in seen["said"]) and "Press the button to write yours" in said
+    assert not any("<i>" in one for one in seen["said"]) and "“Your own text” has the button that writes yours" in said
 
 
 def test_a_link_leads_to_what_it_was_made_from():
