@@ -128,12 +128,16 @@ class CellShares:
 
     @property
     def rows(self) -> CellShares:
-        """What a picture draws, from the top: the ROWS heaviest cells with a name, then all others in one bar.
+        """What a picture draws, as ``merge_rows`` returns it."""
+        return self.merge_rows()
+
+    def merge_rows(self, least: float = 0.0) -> CellShares:
+        """From the top: the ROWS heaviest cells with a name, of probability ``least`` at least where there are such, then all others in one bar.
 
         A bar of all texts that begin alike also holds those cells with its beginning that have no bar of their own. All others get no bar where
         it would dwarf the rest; ``undrawn_mass`` then says what they hold.
         """
-        named, others = self._split()
+        named, others = self._split(least)
         joined = [(place, *(one for one in others if self._find_bar(one, named) == place)) for place in named]
         shown = sorted((self._pool(places, self.labels[places[0]]) for places in joined), key=lambda row: -row[2])
         others = [place for place in others if self._find_bar(place, named) is None]
@@ -163,9 +167,10 @@ class CellShares:
         mass = self._sum_mass([place for place in others if self._find_bar(place, named) is None])
         return mass if len(named) >= FEW - 1 and mass > DWARF * self.probs[named[0]] else 0.0
 
-    def _split(self) -> tuple[list[int], list[int]]:
+    def _split(self, least: float = 0.0) -> tuple[list[int], list[int]]:
         """Cells that get bars of their own, heaviest first, and all others."""
         named = [place for place in self.order if self.labels[place] != REST][:ROWS] or self.order
+        named = [place for place in named if self.probs[place] >= least] or named
         return named, sorted(set(range(len(self.probs))) - set(named))
 
     def _sum_mass(self, places: Sequence[int]) -> float:

@@ -11,6 +11,7 @@ const WHOLE = 0.86; // and at most, after few of them
 const FALLING = 40; // dots that fall into the rows between two numbers of samples
 const CLEAR = 0.06; // of the strip, between a dot and an edge of the box
 const EDGE = 0.07; // of the strip, at each end: a dot that would stand there is off the scale
+const NARROW = 600; // px: below it the payload's ``few`` rows stand for all
 const WIDE = 940; // px from which the answer stands beside the bars
 const FINE = 0.03; // of a rail: a miss that whole bars do not show
 const THIN = 0.05; // of a rail: so is a box
@@ -181,12 +182,21 @@ export class Histogram {
     const said = JSON.stringify(payload);
     if (said === this.said) return;
     this.said = said;
+    this.given = payload;
+    this.take();
+  }
+
+  /** Draw the rows that there is room for. */
+  take() {
+    this.isNarrow = this.node.clientWidth > 0 && this.node.clientWidth < NARROW;
+    const payload = this.isNarrow && this.given.few ? { ...this.given, ...this.given.few } : this.given;
+    this.node.classList.toggle("few", payload !== this.given);
     const frames = startEmpty(payload.frames);
     const start = this.payload && this.payload.labels.join() === payload.labels.join() && this.payload.heading === payload.heading ? findStart(this.frames, frames, this.at) : 0;
     this.payload = payload;
     this.frames = frames;
     this.fill(needsMagnifier(frames.at(-1), payload.exact, payload.end));
-    this.resize();
+    this.arrange();
     this.play(start);
   }
 
@@ -208,7 +218,8 @@ export class Histogram {
     const column = (sign, words, more = "") => h("span", { class: `value ${more}` }, h("i", { class: sign }), words);
     this.names.replaceChildren(h("span", {}), magnified ? sides : h("span", {}), column(magnified ? "dot" : "share", texts.samples), column("exact", texts.exactly, "exactly"));
     this.rows.replaceChildren(...this.parts.map((one) => one.node));
-    const key = makeKey(magnified ? { ...texts, band: texts.lane || texts.band, outside: "" } : { ...texts, without: "" });
+    const signs = (texts.signs ?? []).filter(([sign]) => labels.some((label) => label.includes(sign)));
+    const key = makeKey(magnified ? { ...texts, signs, band: texts.lane || texts.band, outside: "" } : { ...texts, signs, without: "" });
     this.key.replaceWith(key);
     this.key = key;
     this.offerControl(key.querySelector(".of-without"));
@@ -274,6 +285,12 @@ export class Histogram {
   }
 
   resize() {
+    const { clientWidth } = this.node;
+    if (this.given?.few && clientWidth > 0 && clientWidth < NARROW !== this.isNarrow) this.take();
+    else this.arrange();
+  }
+
+  arrange() {
     const isWide = this.node.clientWidth >= WIDE, first = this.payload?.texts.answerFirst;
     this.node.classList.toggle("wide", isWide);
     this.node.classList.toggle("answerFirst", Boolean(first) && !isWide);

@@ -126,7 +126,7 @@ def show_samples(state: MistakeState) -> None:
     _show_buttons(state)
     verdict = words.build_verdict(state)
     payload = build_histogram(
-        build_result_frames(state.shown_result),
+        build_result_frames(state.shown_result, few=True),
         build_heading(question.settings),
         verdict,
         words.list_verdict_links(question, verdict),

@@ -47,7 +47,7 @@ def build_answer(passage: Passage, average: str = "") -> dict[str, str]:
     return {
         "text": "This text:" if average else "",
         "factor": f"{speed:.2f}",
-        "unit": f"on average {average}×"
+        "unit": f"as fast; on average {average}×"
         if average
         else "as fast with a draft model"
         if speed >= 1.0

@@ -13,20 +13,22 @@ from specviz.web.common.side_by_side.words import SPACE, PageVerdict, write_plai
 
 TEXTS = load_toml("texts/side_by_side")["histogram"]
 DIGITS = 5  # of a share that is only drawn
+LEAST = 0.01  # smallest probability of a row of its own on a phone, where ``few`` stands for all rows
 
 
-def build_frames(steps: Sequence[CellShares], pooled: bool = True) -> dict[str, Any]:
+def build_frames(steps: Sequence[CellShares], pooled: bool = True, least: float = 0.0) -> dict[str, Any]:
     """The frames of a histogram, one for each number of samples.
 
     Args:
         steps: The histogram after growing numbers of samples.
         pooled: Whether small cells share one bar.
+        least: Smallest probability of a cell with a bar of its own, if small ones share one.
 
     Returns:
         ``labels`` and ``exact`` of the rows, heaviest first; ``end`` of the axis; ``conclusion`` in words; ``frames``, each with n, and
         ``shares``, ``low`` and ``high`` of every row.
     """
-    drawn = [step.rows if pooled else step for step in steps]
+    drawn = [step.merge_rows(least) if pooled else step for step in steps]
     last = drawn[-1]
     frames = [
         {"n": one.n} | {name: [round(x, DIGITS) for x in getattr(one, name)] for name in ("shares", "low", "high")}
@@ -77,12 +79,16 @@ def build_histogram(
     return drawn | {"conclusion": conclusion, "control": build_frames((control,))["frames"][0]}
 
 
-def build_result_frames(result: Any) -> dict[str, Any]:
-    """The frames of a result's ``filling``, kept as long as the result."""
+def build_result_frames(result: Any, few: bool = False) -> dict[str, Any]:
+    """The frames of a result's ``filling``, kept as long as the result. few: also with the rows that a phone has room for, as ``few``."""
     from specviz.web.common.figure_cache import draw_cached  # Plotly comes with it, which the game does without
 
-    return draw_cached(_build_filling, result)
+    return draw_cached(_build_filling, result, few)
 
 
-def _build_filling(result: Any) -> dict[str, Any]:
-    return build_frames(result.filling)
+def _build_filling(result: Any, few: bool) -> dict[str, Any]:
+    frames = build_frames(result.filling)
+    if not few:
+        return frames
+    fewer = build_frames(result.filling, least=LEAST)
+    return frames | {"few": {name: fewer[name] for name in ("labels", "exact", "end", "frames")}}

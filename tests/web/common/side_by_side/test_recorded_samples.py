@@ -11,11 +11,11 @@ from specviz.evidence.mistakes.comparison import TEXTS
 from specviz.evidence.mistakes.published import REPORTED
 from specviz.evidence.recordings import sample_drawing
 from specviz.evidence.recordings.samples import DecoderSamplesRecord, MistakeSamplesRecord, RecordedSamples, has_same_samples
-from specviz.evidence.results import POOLED
+from specviz.evidence.results import POOLED, REST
 from specviz.settings import Settings, build_shared_settings
 from specviz.web.classroom.view import EXAMPLE_MISTAKE
 from specviz.web.classroom.words import group_by_first_word
-from specviz.web.common.side_by_side.payload import build_histogram, build_result_frames
+from specviz.web.common.side_by_side.payload import LEAST, build_histogram, build_result_frames
 from specviz.web.common.side_by_side.state import RECORDED, load_recorded_samples
 from specviz.web.common.side_by_side.words import describe_origin
 from specviz.web.exactness import words as exact_words
@@ -168,3 +168,15 @@ def test_break_it_and_classroom_count_the_same_texts_that_begin_alike():
         assert sum(rows.counts) == arm.n and sum(rows.probs) == pytest.approx(1.0)
         assert [*rows.probs[:-1]] == sorted(rows.probs[:-1], reverse=True)
     assert compared >= 4
+
+
+def test_a_phone_gets_no_rows_of_rare_texts_and_every_sample():
+    for mistake in load_recorded_samples().mistakes:
+        frames = build_result_frames(mistake.result, few=True)
+        few = frames["few"]
+        assert len(few["labels"]) == len(few["exact"]) <= len(frames["labels"])
+        named = few["exact"][:-1] if few["labels"][-1] == REST else few["exact"]
+        assert min(named) >= LEAST or few["exact"] == frames["exact"], mistake.mistake
+        assert [sum(one["shares"]) for one in few["frames"]] == pytest.approx([sum(one["shares"]) for one in frames["frames"]])
+    first = build_result_frames(load_recorded_samples().find_mistake(EXAMPLE_MISTAKE).result, few=True)
+    assert (len(first["labels"]), len(first["few"]["labels"])) == (9, 6)
