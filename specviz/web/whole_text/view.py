@@ -25,6 +25,7 @@ from specviz.web.whole_text.state import PassageRequest, WholeTextState, load_re
 
 CLOCKS = "Both ways alternate on one machine; each clock counts only its own work."
 FIRST_WORDS = 0.6  # seconds that the page waits for the first tokens before it draws itself without them
+FOLD = "whole_text-own"
 _component = Component("whole_text")
 
 
@@ -36,7 +37,12 @@ def show_page() -> None:
     notes, race = st.container(key="whole_text-notes-fields"), st.container(key="whole_text-race")
     request, problems, place = show_fields(state)
     state.choose(request)
-    button: dict[str, Any] = {"width": "stretch", "disabled": bool(problems), "help": words.TEXTS["live"]}
+    button: dict[str, Any] = {
+        "width": "stretch",
+        "disabled": bool(problems),
+        "help": words.TEXTS["live"],
+        "on_click": _close_fold,
+    }
     session.show_work_button(place, state, "Write it live", "whole_text-write", work.write_passage, request, **button)
     show_notes(problems, place=notes)
     session.sync_address(state)
@@ -57,6 +63,11 @@ def show_page() -> None:
         show_differences(one, one.read, session.get_theme())
     row = page_head.show_head_row("whole_text")
     export_fold.show_export_fold("whole_text", lambda: export.build_offer(state), row=row)
+
+
+def _close_fold() -> None:
+    """Close the fold when a run begins: its progress and its race stand behind it."""
+    st.session_state[FOLD] = False
 
 
 def show_reading(state: WholeTextState, one: Passage | None) -> None:
@@ -85,7 +96,7 @@ def show_fields(state: WholeTextState) -> tuple[PassageRequest, list[str], Any]:
     """The fold of a text of one's own: what its fields ask for, sentences where one cannot be used, the button's place."""
     request = state.question
     form = Form("whole_text", state.turn, fill_fields(request.settings))
-    with st.container(key="fold"), st.popover("Your own text", width="content"):
+    with st.container(key="fold"), st.popover("Your own text", width="content", key=FOLD, on_change="rerun"):
         form.show_prompt(st, hint=words.TEXTS["empty"], height=96)
         place = st.container()
         length = st.segmented_control(
