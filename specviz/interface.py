@@ -496,10 +496,12 @@ def _check_name(name: str, call: Callable[..., Any]) -> None:
     own = [one.name for one in inspect.signature(call).parameters.values() if one.kind is one.KEYWORD_ONLY]
     known = (*PairOptions.__annotations__, *own)
     if RENAMED.get(name) in known:
-        raise SettingsError("option", name, f"{RENAMED[name]}, its present name")
+        raise SettingsError("option", name, RENAMED[name], f"The option {name} is called {RENAMED[name]} now.")
     if FOREIGN_NAMES.get(name) in known:
-        raise SettingsError("option", name, f"{FOREIGN_NAMES[name]}, its name here")
-    raise SettingsError("option", name, f"one of {', '.join(known)}{suggest(name, known)}")
+        own_name = FOREIGN_NAMES[name]
+        raise SettingsError("option", name, own_name, f"There is no option {name}; here it is {own_name}.")
+    allowed = f"one of {', '.join(known)}{suggest(name, known)}"
+    raise SettingsError("option", name, allowed, f"There is no option {name}. It must be {allowed}.")
 
 
 def _read_gammas(gammas: Iterable[int]) -> tuple[int, ...]:

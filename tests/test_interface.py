@@ -261,7 +261,7 @@ def test_a_callback_that_raises_stops_the_work_and_its_error_reaches_the_caller(
 BAD = {
     "gamma": (lambda pair: pair.decode("a", gamma=17), "gamma must be a whole number from 0 to 16, got 17."),
     "a name": (lambda pair: pair.decode("a", proposer="nobody"), "proposer must be one of draft, "),
-    "no option": (lambda pair: pair.decode("a", tokens=3), "option must be one of uniforms, proposer"),
+    "no option": (lambda pair: pair.decode("a", tokens=3), "There is no option tokens. It must be one of uniforms, proposer"),
     "max_new_tokens": (
         lambda pair: pair.verify("a", max_new_tokens=5),
         "max-new-tokens must be a whole number from 1 to 4, got 5.",
@@ -305,13 +305,16 @@ BAD = {
         lambda pair: pair.decode("x", uniforms={3: 0.5}),
         "uniforms must be a mapping such as {(3, 'accept'): 0.71}",
     ),
-    "an old name": (lambda pair: pair.decode("x", length=4), "option must be max_new_tokens, its present name, got 'length'."),
-    "an old name of verify's": (lambda pair: pair.verify("x", tv=0.1), "option must be min_tv, its present name, got 'tv'."),
+    "an old name": (lambda pair: pair.decode("x", length=4), "The option length is called max_new_tokens now."),
+    "an old name of verify's": (lambda pair: pair.verify("x", tv=0.1), "The option tv is called min_tv now."),
     "another project's name": (
         lambda pair: pair.decode("x", num_speculative_tokens=4),
-        "option must be gamma, its name here, got 'num_speculative_tokens'.",
+        "There is no option num_speculative_tokens; here it is gamma.",
     ),
-    "a misspelled name": (lambda pair: pair.decode("x", temprature=0.5), "(did you mean temperature?), got 'temprature'."),
+    "a misspelled name": (
+        lambda pair: pair.decode("x", temprature=0.5),
+        "There is no option temprature. It must be one of uniforms",
+    ),
     "an unread tree": (
         lambda pair: pair.decode("x", proposer="ngram", tree="2-2"),
         "tree must be left out with proposer ngram, which does not read it (",

@@ -115,7 +115,7 @@ def test_a_wrong_content_is_one_sentence(check, hub):
     ("words", "said"),
     (
         (("pairs", "--download"), "--download of pairs is a command now: specviz pairs download TARGET DRAFT."),
-        (("pairs", "check", "one"), "the following arguments are required: DRAFT"),
+        (("pairs", "check", "one"), "DRAFT is missing; --help lists the options."),
         (("pairs", "check", "a", "b", "--dtype", "int3"), "int3"),
         (("pairs", "check", "a", "b", "--device", "tpu"), "tpu"),
     ),

@@ -36,6 +36,7 @@ MOVED_OPTIONS = {  # (command, option) -> the command that took its place
 
 OUTCOME_OPTION = "--junit"  # the file that tells a CI server how a run ended
 OUTCOME_MARK = b"<testsuite"
+MISSING = "the following arguments are required: "  # how argparse begins this sentence
 
 
 class UsageError(SpecvizError):
@@ -119,7 +120,10 @@ class CommandParser(argparse.ArgumentParser):
         return f"There is no option {word}{f'; did you mean {near[0]}?' if near else ';'} --help lists the options."
 
     def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message.removeprefix('argument ')}; --help lists the options.")
+        lacking, message = message.partition(MISSING), message.removeprefix("argument ")
+        if lacking[1]:
+            message = f"{lacking[2].replace(', ', ' and ')} {'are' if ',' in lacking[2] else 'is'} missing"
+        raise UsageError(f"{message}; --help lists the options.")
 
 
 def _remove_outcome(words: Sequence[str]) -> None:
