@@ -239,6 +239,18 @@ def test_a_game_is_the_days_its_answer_names_the_mistake_and_a_reload_remembers_
     assert page.mistakes == [] and page.dialogs == []
 
 
+def test_the_answer_to_every_game_fits_a_laptop(page, address):
+    open_front(page, address)
+    go_to(page, "game")
+    names = set()
+    for _ in range(2 * len(build_games_payload()["games"]) - 1):  # a whole turn, wherever it begins
+        page.get_by_role("button", name="A has the bug").click()
+        names.add(page.locator(".told .bug b").text_content())
+        assert page.locator(".scene-game .inside").bounding_box()["height"] <= 768 - 60, names
+        page.locator(".told .older").click()
+    assert len(names) == len(build_games_payload()["games"])
+
+
 def test_it_moves_by_itself_and_rests_out_of_view(page, address):
     page.emulate_media(reduced_motion="no-preference")
     page.goto(address)

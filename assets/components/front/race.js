@@ -130,7 +130,7 @@ export class Race {
   /** How many times as fast the recorded pair is, and this text was; of a visitor's text, its own speed alone. The same whatever the clock shows. */
   describeGain({ gain, average }) {
     if (gain === null) return [this.texts.short];
-    if (average) return [h("b", {}, `${average.gain}×`), " ", h("strong", {}, this.texts.faster), " ", h("span", { class: "this" }, fill(this.texts.this, { gain: gain.toFixed(2) }))];
+    if (average) return [h("b", {}, `${average.gain}×`), " ", h("strong", {}, this.texts.faster), h("span", { class: "aloud" }, ","), " ", h("span", { class: "this" }, fill(this.texts.this, { gain: gain.toFixed(2) }))];
     if (gain < 1) return [fill(this.texts.slower, { gain: gain.toFixed(2) })];
     return [h("b", {}, `${gain.toFixed(2)}×`), " ", h("strong", {}, this.texts.faster)];
   }
