@@ -168,7 +168,7 @@ def _build_ending() -> str:
         + "</section>\n"
         for part in SUMMARY["part"]
     )
-    said = "".join(f"<li>{set_variables(one['short'])}. {set_variables(one['text'])}</li>" for one in SUMMARY["sentence"])
+    said = "".join(f"<li>{set_variables(one['short'])}. {set_variables(one['more'])}</li>" for one in SUMMARY["sentence"])
     return f'<div class="ending">\n<h2>{escape(SUMMARY["title"])}</h2>\n<ul>{said}</ul>\n<div class="parts">\n{parts}</div>\n</div>\n'
 
 

@@ -88,7 +88,7 @@ def test_a_plan_is_stopped_and_made(page, server):
     assert page.mistakes == []
 
 
-def test_a_phones_first_screen_has_the_answer_its_picture_and_all_three_sliders(page, server):
+def test_a_phones_first_screen_has_the_answer_its_picture_and_all_four_sliders(page, server):
     for width, height in ((390, 844), (1366, 768)):
         resize(page, width, height)
         page.goto(f"{server}/speed")
@@ -97,7 +97,7 @@ def test_a_phones_first_screen_has_the_answer_its_picture_and_all_three_sliders(
         for part in (".st-key-speed-answer", ".st-key-speed-figure-timeline"):
             expect(page.locator(part)).to_be_in_viewport(ratio=0.99)
         sliders = page.locator(".st-key-speed-sandbox").get_by_test_id("stSlider")
-        expect(sliders).to_have_count(3)
+        expect(sliders).to_have_count(4)
         for slider in sliders.all():
             expect(slider).to_be_in_viewport(ratio=0.99)
 

@@ -18,7 +18,7 @@ from specviz.figures import pages_and_glossary
 from specviz.figures.numbers import format_probability
 from specviz.glyphs import read_piece
 from specviz.records import ASSETS, load_toml, read_file
-from specviz.speed.records import headline, methods
+from specviz.speed.records import methods
 from specviz.speed.records.batches import BatchSpeeds
 from specviz.speed.records.cost_model import FOLDER, CostModel
 from specviz.speed.records.estimate import Estimate, describe_interval
@@ -28,6 +28,8 @@ from specviz.trace import Trace
 from specviz.web.drafting_methods.words import name_first_token
 from specviz.web.one_token.payload import list_positions
 from specviz.web.questions.figures import Bar, BarPicture, build_comparison, build_token_bars
+from specviz.web.speed.batch_figures import estimate_speeds, find_dip
+from specviz.web.speed.round_model import build_bench_model
 
 TEXTS = load_toml("texts/questions")
 PHRASES = TEXTS["phrases"]
@@ -35,6 +37,7 @@ NAMED = 3  # tokens beside the draft token and all others where distributions ar
 TOKENS_OF_SAMPLES = 4  # tokens beside all others where samples are shown
 GPU = "h200-8b"  # name of a cost model
 UNKNOWN = "?"  # label of a bar that the answer will draw
+UNIT = "tokens without a draft"  # of times
 ERROR, CELLS = 0.02, 15  # total variation and number of compared tokens of the question about samples
 
 Slots = list[dict[str, Any]]  # bars of one position, as web/one_token/payload.py lists them; the rest of the vocabulary is last
@@ -193,7 +196,7 @@ def _build_question(table: Mapping[str, Any], numbers: Mapping[str, Any], pictur
 def _compare_draft_costs(comparison: MethodComparison) -> Situation:
     """Tokens per round against the cost of drafting."""
     small, same, plain = (_read_row(comparison, key) for key in ("draft", "oracle", "target"))
-    a, b = "small model", "target"
+    a, b = "small model drafts", "target drafts"
     roles = {a: "q", b: "p"}  # who drafts
     numbers = {
         "gamma": comparison.settings.gamma,
@@ -201,14 +204,14 @@ def _compare_draft_costs(comparison: MethodComparison) -> Situation:
         "b_tokens": f"{same.per_pass:.2f}",
         "a_passes": f"{small.per_pass * small.ms.value / plain.ms.value:.1f}",
         "b_passes": f"{same.per_pass * same.ms.value / plain.ms.value:.1f}",
-        "a_ms": _format_ms(small.ms),
-        "b_ms": _format_ms(same.ms),
+        "a_time": _format_time(small.ms, plain.ms),
+        "b_time": _format_time(same.ms, plain.ms),
     }
     pictures = {
         "asked": _build_times(comparison, {"no draft": plain.ms, a: (0.0, UNKNOWN), b: (0.0, UNKNOWN)}, "", roles),
         "rounds": build_comparison(
-            f"milliseconds per round ({_describe_conditions(comparison)})",  # tokens of a round times the time per token
-            {name: row.ms.convert(row.per_pass, "ms/round") for name, row in ((a, small), (b, same))},
+            f"time of a round, in tokens without a draft ({_describe_conditions(comparison)})",  # tokens of a round times the time per token
+            {name: row.ms.convert(row.per_pass / plain.ms.value, UNIT) for name, row in ((a, small), (b, same))},
             b,
             interval=describe_interval(comparison.runs),
             roles=roles,
@@ -227,8 +230,7 @@ def _compare_adversary(comparison: MethodComparison) -> Situation:
         "draft": drafted,
         "after": after,
         "shares": _describe_shares(bad.first, "with the adversary"),
-        "ms": _format_ms(bad.ms),
-        "plain_ms": _format_ms(plain.ms),
+        "time": _format_time(bad.ms, plain.ms),
     }
     pictures = {
         "distributions": build_token_bars(
@@ -333,8 +335,8 @@ def _compare_tree(comparison: MethodComparison, cores: CostModel, gpu: CostModel
         "shares": _describe_shares(tree.first, "with the tree"),
         "tree_tokens": f"{tree.per_pass:.2f}",
         "chain_tokens": f"{chain.per_pass:.2f}",
-        "tree_ms": _format_ms(tree.ms),
-        "chain_ms": _format_ms(chain.ms),
+        "tree_time": _format_time(tree.ms, plain.ms),
+        "chain_time": _format_time(chain.ms, plain.ms),
         "overlap": PHRASES["intervals_overlap"] if tree.ms.low <= chain.ms.high and chain.ms.low <= tree.ms.high else "",
         "tree_size": tokens - 1,
         "pass_tokens": tokens,
@@ -397,32 +399,28 @@ def _compare_sample_sizes() -> Situation:
 
 
 def _compare_batches(batches: BatchSpeeds) -> Situation:
-    """Many texts at once use the idle arithmetic themselves."""
-    key = f"{batches.settings.pair} {batches.settings.temperature:g}"
-    best = {rows: batches.find_best(key, rows) for rows in batches.rows}
-    names = {rows: f"{_count_things(rows, 'text')}, {_count_things(gamma, 'draft token')}" for rows, (gamma, _) in best.items()}
+    """Many texts at once use the idle arithmetic themselves. The speeds are the rows of How fast?."""
+    model = build_bench_model(batches)
+    speeds = dict(zip(batches.rows, estimate_speeds(model, batches), strict=True))
+    gammas = {rows: model.find_best_gamma(model.alpha, model.c, rows)[0] for rows in batches.rows}
+    names = {rows: f"{_count_things(rows, 'text')}, {_count_things(gamma, 'draft token')}" for rows, gamma in gammas.items()}
     first, last = batches.rows[0], batches.rows[-1]
-    many = best[last][1]
-    factors = [factor for _, factor in best.values()]
-    crowd = batches.rows[len(batches.rows) // 2 :]
-    crowd_values = [best[rows][1].value for rows in crowd]
-    varies = any(more.low > fewer.high for fewer, more in pairwise(factors))
+    others = [speeds[rows].value for rows in batches.rows[2:]]
     numbers = {
         "last": last,
         "temperature": f"{batches.settings.temperature:g}",
         "machine": _describe_machine(batches.machine),
-        "single": f"{best[first][1].value:.2f}",
-        "from_more": f" ({found[0]:.2f} from more runs)" if (found := headline.find_headline(batches.settings)) else "",
-        "many": f"{many.value:.2f}",
-        "crowd_low": f"{min(crowd_values):.2f}",
-        "crowd_high": f"{max(crowd_values):.2f}",
-        "between": PHRASES["gain_varies" if varies else "gain_is_noise"],
+        "single": f"{speeds[first].value:.2f}",
+        "many": f"{speeds[last].value:.2f}",
+        "low": f"{min(others):.2f}",
+        "high": f"{max(others):.2f}",
+        "between": explain_unevenness(list(speeds.values()), find_dip(model, batches) is not None),
     }
-    title = f"speed over no drafting; the fastest of {batches.gammas[0]} to {batches.gammas[-1]} draft tokens a round"
+    title = "times as fast as without a draft; each with its fastest number of draft tokens a round"
 
     def build_picture(rows: Sequence[int], highlighted: int) -> BarPicture:
-        gains = {names[n]: best[n][1] for n in rows}
-        return build_comparison(title, gains, names[highlighted], (1.0, "no gain"), "95% interval")
+        gains = {names[n]: speeds[n] for n in rows}
+        return build_comparison(title, gains, names[highlighted], (1.0, "no draft"), "95% interval")
 
     one = float(np.median(batches.passes[0][0]))
     passes = [(rows, float(np.median(timed[0])) / one) for rows, timed in zip(batches.rows, batches.passes, strict=True)]
@@ -433,11 +431,18 @@ def _compare_batches(batches: BatchSpeeds) -> Situation:
             costs,
             roles=dict.fromkeys(costs, "p"),
         ),
-        "all": build_picture(batches.rows, last),
-        "one": build_picture(batches.rows, first),
+        "all": build_picture(batches.rows, first),
+        "more": build_picture(batches.rows, last),
         "ends": build_picture((first, last), last),
     }
     return numbers, pictures
+
+
+def explain_unevenness(speeds: Sequence[Estimate], has_dip: bool) -> str:
+    """Whether more texts gain more than fewer anywhere beyond noise, and whether short passes of this processor are why."""
+    if not any(more.low > fewer.high for fewer, more in pairwise(speeds)):
+        return PHRASES["gain_is_noise"]
+    return PHRASES["gain_dips" if has_dip else "gain_varies"]
 
 
 def _compare_quantization(comparison: SetupComparison) -> Situation:
@@ -486,8 +491,8 @@ def _read_row(comparison: MethodComparison, key: str) -> MethodNumbers:
     return MethodNumbers(row.per_pass, row.nodes, row.ms, row.first)
 
 
-def _format_ms(ms: Estimate) -> str:
-    return f"{ms.value:.2f} ms"
+def _format_time(ms: Estimate, plain: Estimate) -> str:
+    return f"{ms.value / plain.value:.2f}"
 
 
 def _build_times(
@@ -496,8 +501,11 @@ def _build_times(
     highlighted: str,
     roles: Mapping[str, str] | None = None,
 ) -> BarPicture:
-    title = f"milliseconds per token, lower is faster ({_describe_conditions(comparison)})"
-    return build_comparison(title, times, highlighted, interval=describe_interval(comparison.runs), roles=roles)
+    """Times of a token over that without a draft: milliseconds differ from one day's record to another's, their ratios do not."""
+    plain = _read_row(comparison, "target").ms.value
+    shown = {name: ms.convert(1.0 / plain, UNIT) if isinstance(ms, Estimate) else ms for name, ms in times.items()}
+    title = f"time per token, no draft = 1; lower is faster ({_describe_conditions(comparison)})"
+    return build_comparison(title, shown, highlighted, interval=describe_interval(comparison.runs), roles=roles)
 
 
 def _describe_conditions(comparison: MethodComparison) -> str:

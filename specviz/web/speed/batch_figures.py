@@ -89,7 +89,7 @@ def plot_pass_costs(batches: BatchSpeeds, kind: str = "light") -> go.Figure:
         if 0 < slow < len(sizes):
             size, time = sizes[slow - 1], values[slow - 1]
             figure.add_annotation(x=size, y=time, ax=size, ay=time - 0.52, axref="x", ayref="y", arrowhead=0, arrowwidth=1, standoff=6, arrowcolor=GRAY[kind],
-                                  text="last quick pass timed", font={"size": LETTERS - 1, "color": GRAY[kind]})  # fmt: skip
+                                  text="faster up to here", font={"size": LETTERS - 1, "color": GRAY[kind]})  # fmt: skip
     frame_chart(figure, 320, "tokens of each text in a pass", "time of a pass (1: one token)")
     figure.update_layout(margin_t=16)
     values = [value for line in lines.values() for value in line]
@@ -106,13 +106,12 @@ def plot_pass_costs(batches: BatchSpeeds, kind: str = "light") -> go.Figure:
     return figure
 
 
-def describe_pass_costs(batches: BatchSpeeds, model: RoundModel | None = None) -> str:
-    """What a pass over a few tokens costs, on one text and on the most. model: also in its unit, a whole token without a draft."""
+def describe_pass_costs(batches: BatchSpeeds) -> str:
+    """What a pass over a few tokens costs, on one text and on the most."""
     gamma, one, many = batches.gammas[min(2, len(batches.gammas) - 1)], batches.rows[0], batches.rows[-1]
     few, most = (f"{batches.estimate_cost(rows, gamma).value - 1.0:.0%}" for rows in (one, many))
-    top = f" ({model.passes[gamma] - 1.0:.0%} longer than a whole token without a draft, the unit at the top)" if model else ""
     return (
-        f"With {_count_texts(one)}, a pass over {gamma + 1} tokens takes {few} longer than a pass over one{top}. With {_count_texts(many)}, "
+        f"With {_count_texts(one)}, a pass over {gamma + 1} tokens takes {few} longer than a pass over one. With {_count_texts(many)}, "
         f"a pass over {gamma + 1} tokens of each takes {most} longer: one token of each already keeps the processor busy."
     )
 

@@ -97,7 +97,7 @@ def _list_predictions(model: RoundModel, plan: SpeedPlan | None, batches: BatchS
         key = f"{batches.settings.pair} 1"
         _, found = batches.find_best(key, batches.rows[0])
         yield OtherSpeed(
-            "Batch size, Eight questions", found.format(), f"computed from timed passes with {batches.cached_tokens} tokens in the cache"
+            "Batch size, all numbers", found.format(), f"computed from timed passes with {batches.cached_tokens} tokens in the cache"
         )  # fmt: skip
     paper = model.compute_paper_speed(model.alpha, model.c, model.gamma)
     yield OtherSpeed("The paper’s formula", f"{paper:.2f}", "computed; longer passes and the rule cost nothing")

@@ -99,9 +99,12 @@ def build_bench_model(batches: BatchSpeeds | None) -> RoundModel:
     """Of the shipped pair on the machine of ``bench``, at temperature 1. Other passes are longer in proportion to those of ``batches``."""
     gamma, found = headline.GAMMA, headline.load_bench_round("1")
     passes = {one: found.target_pass * (_interpolate_pass(batches, one) / _interpolate_pass(batches, gamma)) for one in GAMMAS}
-    drafting = {} if batches is None else compare_drafting(batches.list_part("drafting"), gamma)
+    step = found.drafting / gamma
+    c = round(step, 2)  # as its slider shows it; what is left of a step counts as drafting beyond gamma c
+    beyond = {} if batches is None else compare_drafting(batches.list_part("drafting"), gamma)
+    drafting = {one: beyond.get(one, 0.0) + one * (step - c) for one in GAMMAS}
     return RoundModel(
-        find_acceptance_rate(found.tokens, gamma), found.drafting / gamma, gamma, passes, found.rest, drafting, MEASURED, "two CPU cores",
+        find_acceptance_rate(found.tokens, gamma), c, gamma, passes, found.rest, drafting, MEASURED, "two CPU cores",
         f"{headline.describe_interval('1').rstrip('.')}; {headline.RUNS} runs of specviz bench, {headline.MACHINE}.", batches,
     )  # fmt: skip
 

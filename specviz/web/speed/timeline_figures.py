@@ -67,7 +67,7 @@ def plot_timeline(alpha: float, parts: RoundParts, kind: str = "light", has_lege
         (DRAFTED, end, "With a draft", f"{_count_tokens(tokens)} a round"),
     ):
         figure.add_annotation(
-            x=passes, y=lane, text=f"{TOKENS} tokens<br>in <b>{format_number(passes)}</b> passes", xanchor="left", xshift=6, align="left", showarrow=False, font={"size": 16, "color": INK[kind]}
+            x=passes, y=lane, text=f"{TOKENS} tokens<br>in time <b>{format_number(passes)}</b>", xanchor="left", xshift=6, align="left", showarrow=False, font={"size": 16, "color": INK[kind]}
         )  # fmt: skip
         figure.add_annotation(
             x=0.0, y=lane + 0.29, xshift=-2, text=f"<b>{name}</b>: {said}", xanchor="left", yanchor="bottom", showarrow=False, font={"size": LETTERS + 1, "color": INK[kind]}
@@ -79,7 +79,7 @@ def plot_timeline(alpha: float, parts: RoundParts, kind: str = "light", has_lege
     longest = max(TOKENS, end)
     ticks = list(range(0, ceil(longest) + 1, next((step for step in (2, 5, 10, 20) if longest <= 6 * step), 50)))
     figure.update_xaxes(
-        range=[0.0, 1.01 * longest], title="time, in forward passes of the target", gridcolor=GRID, zeroline=False, fixedrange=True, automargin=False, ticklabeloverflow="allow",
+        range=[0.0, 1.01 * longest], title="time (1 = a pass without a draft)", gridcolor=GRID, zeroline=False, fixedrange=True, automargin=False, ticklabeloverflow="allow",
         tickvals=ticks, ticktext=[FIGURE_SPACE + "0", *map(str, ticks[1:])], tickfont={"size": LETTERS}, title_font={"size": LETTERS},
     )  # fmt: skip
     figure.update_yaxes(range=[-0.34, 1.66], visible=False, fixedrange=True)
@@ -112,7 +112,7 @@ def build_round_sum(alpha: float, parts: RoundParts) -> str:
         ("rest", "other work", parts.rest),
     )
     terms = " + ".join(f"<span class='{kind}'>{name} <b>{time:.2f}</b></span>" for kind, name, time in named if time >= 0.005)
-    return f"<p class='round-sum'>{terms} = <b>{cost}</b> passes a round. <span class='speed'>Speed: {written} / {cost} = <b>{speed}×</b></span></p>"
+    return f"<p class='round-sum'>{terms} = <b>{cost}</b> a round. <span class='speed'>Speed: {written} / {cost} = <b>{speed}×</b></span></p>"
 
 
 def explain_terms(alpha: float, c: float, parts: RoundParts) -> str:

@@ -76,7 +76,7 @@ SLIDERS = {
     "gamma": "Draft tokens a round",
 }
 TEXTS_AT_ONCE = "Batch size (texts at once)"
-MACHINE = "Try another machine or batch size"
+MACHINE = "Try another machine"
 OWN_DRAFTS = {"draft": "draft", "ngram": "copied text"}
 
 
@@ -88,9 +88,8 @@ def show_page() -> None:
     with open_screen("speed", "sliders"):
         top = st.container(key="speed-sandbox")
     with st.expander(MACHINE, key="speed-machine"):
-        left, load = st.columns([7, 3], gap="large")
         costs = Form("speed", state.turn, {}).show_choice(
-            left, "costs", cost_choice.LABEL, cost_choice.list_cost_titles(), state.question.costs, cost_choice.HELP
+            st, "costs", cost_choice.LABEL, cost_choice.list_cost_titles(), state.question.costs, cost_choice.HELP
         )
     middle, more = st.container(), st.container(key="speed-more")
     more.markdown(HEADINGS["more"])
@@ -112,7 +111,7 @@ def show_page() -> None:
         measurement_page.show_controls("speed", state, question, problems, export.build_offer, *run)
     plan, kind = state.shown_result, session.get_theme()
     with top:
-        show_sandbox(state, model, kind, load)
+        show_sandbox(state, model, kind)
     study, draft = load_study(), state.question.choice.draft
     shows = {
         "many": lambda: show_batches(state.question.choice, kind),
@@ -136,17 +135,28 @@ def _show_chart(key: str, plot: Callable[..., Any], describe: Callable[..., str]
     show_figure(draw_cached(plot, *records, kind), "speed", key, describe(*records))
 
 
-def show_sandbox(state: SpeedState, model: RoundModel, kind: str, load: Any) -> None:
-    """The speed, both lanes, and the sliders that it follows from. load: where the number of texts is chosen."""
+def show_sandbox(state: SpeedState, model: RoundModel, kind: str) -> None:
+    """The speed, both lanes, and the sliders that it follows from."""
     question = state.question
-    said, lanes, places = st.container(key="speed-answer"), st.container(), st.columns(3, gap="large")
-    values = show_sliders(question, model, state.turn, (*places, load))
+    said, lanes, places = (
+        st.container(key="speed-answer"),
+        st.container(),
+        st.container(key="speed-sliders").columns(4, gap="medium"),
+    )
+    values = show_sliders(question, model, state.turn, places)
     parts = model.compute_parts(values.gamma, values.c, values.texts)
     speed = model.compute_speed(values.alpha, values.c, values.gamma, values.texts)
     has_moved = any(getattr(question, name) is not None for name in ("alpha", "c", "gamma", "texts"))
     with said:
         show_answer(f"{speed:.2f}×", TEXTS["answer"])
-        st.caption(words.describe_answer(state.pair, model, has_moved))
+        with st.container(key="speed-known", horizontal=True, vertical_alignment="center", gap="small"):
+            st.caption(words.describe_answer(state.pair, model, has_moved), width="content")
+            if has_moved and st.button(
+                TEXTS["back" if model.kind == MEASURED else "back_begin"], key="speed-back", type="tertiary"
+            ):
+                state.choose(replace(question, alpha=None, c=None, gamma=None, texts=None))
+                state.turn += 1  # sliders anew
+                st.rerun()
     with lanes:
         sentence = timeline_figures.describe_round(values.alpha, parts)
         figure = timeline_figures.plot_timeline(values.alpha, parts, kind, has_legend=False)
@@ -445,7 +455,7 @@ def show_batches(choice: PlanChoice, kind: str) -> None:
             st.caption(TEXTS["batch"])
     with right, open_screen("speed", "passes"):
         st.markdown(HEADINGS["passes"])
-        costs = batch_figures.describe_pass_costs(batches, model)
+        costs = batch_figures.describe_pass_costs(batches)
         show_figure(draw_cached(batch_figures.plot_pass_costs, batches, kind), "speed", "passes", costs, sentence=False)
         st.markdown(costs)
     with st.expander(TEXTS["batch_fold"]):

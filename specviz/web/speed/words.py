@@ -53,15 +53,16 @@ def describe_batches(model: RoundModel, batches: BatchSpeeds) -> tuple[str, str]
     speeds = dict(zip(batches.rows, estimate_speeds(model, batches), strict=True))
     first, last = batches.rows[0], batches.rows[-1]
     slower = [str(texts) for texts, speed in speeds.items() if speed.high < 1.0]
-    said = f"with one text, {speeds[last].value:.2f}× with {last}."
-    said += f" Only with {' or '.join(slower)} texts is a draft clearly slower than none." if slower else ""
+    said = f"with one text, {speeds[last].value:.2f}× with {last}: the more texts run at once, the less a draft brings."
+    if slower and find_dip(model, batches) is None:
+        said += f" Only with {' or '.join(slower)} texts is a draft clearly slower than none."
     return f"{speeds[first].value:.2f}×", said
 
 
 def explain_dip(model: RoundModel, batches: BatchSpeeds) -> str:
     """Why more texts gain more than fewer where they do; empty where they do not."""
     dip = find_dip(model, batches)
-    return "" if dip is None else TEXTS["dip"].format(few=dip[0], many=dip[1], quick=QUICK_TOKENS)
+    return "" if dip is None else TEXTS["dip"].format(few=dip[0], quick=QUICK_TOKENS)
 
 
 def describe_verdict(state: SpeedState, plan: SpeedPlan) -> str:

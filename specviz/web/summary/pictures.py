@@ -10,7 +10,8 @@ from specviz.speed.records.batches import BatchSpeeds
 from specviz.speed.records.cost_model import load_cost_models
 from specviz.web.one_round.words import GPU
 from specviz.web.one_token.payload import FIRST_PRESET, GRID, PRESETS, TEXTS
-from specviz.web.questions.figures import Bar, BarPicture, build_comparison, build_token_bars
+from specviz.web.questions.figures import Bar, BarGroup, BarPicture, build_comparison, build_token_bars
+from specviz.web.speed.round_model import build_bench_model
 
 DRAFTED = 3  # draft tokens of the round whose pass is priced, as in the recorded one of One round
 HEAT = "1"  # temperature of the speeds
@@ -24,16 +25,18 @@ def build_pictures() -> dict[str, BarPicture]:
 
 
 def _compare_passes() -> BarPicture:
-    """A target pass over the tokens of a round against as many passes over one token."""
+    """Drafting and the target's pass over the tokens of a round against as many passes over one token."""
     model = load_cost_models()[GPU]
-    cost = model.compute_pass(DRAFTED + 1) / model.passes[1]
+    cost, drafting = model.compute_pass(DRAFTED + 1) / model.passes[1], DRAFTED * model.find_draft().step / model.passes[1]
     n = DRAFTED + 1
-    values = {f"{n} passes, one token each": (float(n), f"{n}"), f"one pass over all {n}": (cost, f"{cost:.2f}")}
-    return build_comparison(
-        f"time for {n} tokens, in passes for one token",
-        values,
-        roles=dict.fromkeys(values, "p"),
+    groups = (
+        BarGroup(f"{n} passes, one token each", (Bar((("p", float(n)),), f"{n}"),)),
+        BarGroup(
+            f"{DRAFTED} draft steps, one pass over {n} tokens",
+            (Bar((("q", drafting), ("p", cost)), f"{drafting:.2f} + {cost:.2f}"),),
+        ),
     )
+    return BarPicture(_name_large_model(), groups)
 
 
 def _add_up_tokens() -> BarPicture:
@@ -47,31 +50,40 @@ def _add_up_tokens() -> BarPicture:
 def _compare_speeds() -> BarPicture:
     """The shipped pair with one text; with many; and with a draft whose tokens are all rejected: each of the others differs in one respect from the first."""
     batches = read_file(ASSETS / "traces" / "batches.json", BatchSpeeds.from_json)
-    rows, gamma = batches.rows[-1], headline.GAMMA
-    many = batches.estimate_factor(f"{batches.settings.pair} {HEAT}", rows, gamma).value
+    rows, gamma, model = batches.rows[-1], headline.GAMMA, build_bench_model(batches)
+    many = model.compute_speed(model.alpha, model.c, gamma, rows)  # as How fast? has it
     one, lost = (
         headline.FACTORS[HEAT][0],
         1.0 / headline.load_bench_round(HEAT).cost,
     )  # a round commits one token if all are rejected
     values = {
         name: (value, f"{value:.2f}")
-        for name, value in (("one text, good draft", one), (f"{rows} texts, good draft", many), ("one text, useless draft", lost))
+        for name, value in (
+            ("1 text at once, good draft", one),
+            (f"{rows} texts at once, good draft", many),
+            ("1 text at once, useless draft", lost),
+        )
     }
-    return build_comparison(f"speed over no draft, with {gamma} draft tokens a round", values, line=(1.0, "no draft"))
+    return build_comparison("Tiny models on two CPU cores: speed", values, line=(1.0, "no draft"))
+
+
+def _name_large_model() -> str:
+    """The model and the machine of the passes, and their unit."""
+    card, _, size = load_cost_models()[GPU].title.rpartition(" of ")
+    return f"{size} model on an {card.partition(',')[0]}: time, in passes over one token"
 
 
 def describe_conditions() -> str:
     """Where the numbers of all pictures are from. Raises KeyError where the costs of the large model are missing."""
-    card, _, size = load_cost_models()[GPU].title.rpartition(" of ")
     return (
-        f"Time: passes of an {size} model, measured on an {card.partition(',')[0]}. Probabilities: the example of Why it is exact. Speed: tiny models (Storybook) on "
-        f"{headline.MACHINE}, temperature {HEAT}, median of several prompts (the start page’s race has one). "
-        "Useless draft: none of its tokens is accepted; computed from the time of a round."
+        f"{_name_large_model().partition(':')[0]}: measured, random weights. Probabilities: the example of Why it is exact. Speed: Storybook on "
+        f"{headline.MACHINE}, temperature {HEAT}, {headline.GAMMA} draft tokens a round; 1.00 is the speed without a draft. The first is measured, the others are "
+        "computed from times of rounds; of a useless draft no token is accepted."
     )
 
 
 def build_picture_html(picture: BarPicture, key: str = "") -> str:
-    """Build bars under each other on one scale, each with its name and its number; ``key``: HTML of a legend."""
+    """Build bars under each other on one scale, each with its name and its number, without their title; ``key``: HTML of a legend."""
     most = picture.build_payload()["most"]
     lines = {}
     if picture.line:
@@ -89,7 +101,7 @@ def build_picture_html(picture: BarPicture, key: str = "") -> str:
         *(["lined"] if picture.line else []),
         *(["long"] if any(len(group.name) > SHORT for group in picture.groups) else []),
     ]
-    return f"<figure><div class='{' '.join(looks)}'>{rows}</div><figcaption>{escape(picture.title[:1].upper() + picture.title[1:])}</figcaption>{key}</figure>"
+    return f"<figure><div class='{' '.join(looks)}'>{rows}</div>{key}</figure>"
 
 
 def _clear_line(picture: BarPicture, bar: Bar, most: float) -> str:

@@ -29,10 +29,11 @@ def show_page() -> None:
     except TraceError as error:
         pictures = {}
         show_notes([str(error)], "summary-notes-damaged")
-    st.html(
-        build_sentences(SUMMARY["sentence"], pictures)
-        + (f"<p class='conditions'>{escape(describe_conditions())}</p>" if pictures else "")
-    )
+    st.html(build_sentences(SUMMARY["sentence"], pictures))
+    with st.expander(SUMMARY["fold"], key="summary-fold"):
+        said = [set_variables(one["more"]) for one in SUMMARY["sentence"]]
+        said += [escape(describe_conditions())] if pictures else []
+        st.html("".join(f"<p class='conditions'>{one}</p>" for one in said))
     left_out = [*pair_left_out, *list_host_settings(query, pair_left_out), *list_unknown_keys(query)]
     show_notes(left_out, "summary-notes-link")
     usage, reading, citation = SUMMARY["part"]
@@ -52,7 +53,8 @@ def _build_sentence(one: Mapping[str, Any], picture: BarPicture | None) -> str:
     links = "".join(f"<a href='{page}' target='_self'>{escape(PAGES[page].title)}</a>" for page in one["pages"])
     key = "".join(f"<span><i></i>{set_variables(words)}</span>" for words in one.get("formula", ()))
     drawn = build_picture_html(picture, f"<small>{key}</small>" if key else "") if picture else ""
-    return f"<li><h2>{set_variables(one['short'])}</h2>{drawn}<p>{set_variables(one['text'])}</p><nav>{links}</nav></li>"
+    title = escape(picture.title[:1].upper() + picture.title[1:]) if picture else ""
+    return f"<li><div><h2>{set_variables(one['short'])}</h2><p class='drawn'>{title}</p></div>{drawn}<p>{set_variables(one['text'])}</p><nav>{links}</nav></li>"
 
 
 def show_part(place: Any, part: Mapping[str, Any]) -> None:

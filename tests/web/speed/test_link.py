@@ -25,6 +25,7 @@ from specviz.web.speed.state import (
 )
 from tests.pages import draw_first_paint
 from tests.speed.prediction.test_plan import TEXT, build_plan
+from tests.web.common.test_frame import open_page
 
 
 def test_a_damaged_link_opens_and_every_bad_value_is_named_as_text():
@@ -93,6 +94,16 @@ def test_a_link_opens_the_tab_the_costs_and_the_sliders_that_it_names():
     (answer,) = [one for one in seen["html"] if "answer-line" in one]
     assert "as fast as without a draft" in answer, "one answer in sight"
     assert any(one.startswith("Computed for these sliders. They began at ") for one in seen["captions"])
+
+
+def test_moved_sliders_give_a_computed_speed_and_a_button_leads_back_to_the_measured_one():
+    app = open_page("speed", gamma="7", texts="16")
+    assert not app.exception and app.slider[2].value == 7
+    assert any(one.value.startswith("Computed for these sliders.") for one in app.caption)
+    app.button(key="speed-back").click().run()
+    assert not app.exception and app.slider[2].value == 3 and app.select_slider[0].value == 1
+    assert any(one.value.startswith("Measured: Storybook") for one in app.caption)
+    assert "speed-back" not in {one.key for one in app.button}, "there is nothing to go back to"
 
 
 def test_another_machine_moves_what_is_its_own_and_leaves_the_pairs_acceptance():
