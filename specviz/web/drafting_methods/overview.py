@@ -8,6 +8,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from specviz.records import ASSETS, load_toml
+from specviz.speed.records import headline
 from specviz.speed.records.methods import ComputedComparison, MethodComparison, MethodRow
 from specviz.web.drafting_methods.tree import build_tree
 from specviz.web.drafting_methods.words import (
@@ -94,7 +95,7 @@ def _build_view(comparison: MethodComparison, where: str, axis: tuple[float, flo
         times = compute_speed(row, comparison)
         speeds.append({
             "key": row.key, "pass": None if row.per_pass is None else f"{row.per_pass:.2f}",
-            "cost": None if row.per_pass is None or times is None else f"{row.per_pass / times.value:.2f}",
+            "cost": None if row.per_pass is None or times is None else format_cost(row.per_pass, times.value),
             "speed": None if times is None else {
                 "at": _place(times.value, axis), "low": _place(times.low, axis), "high": _place(times.high, axis), "told": name_comparison(row, comparison),
                 "said": "1" if row.key == "target" else f"{times.value:.2f}", "span": format_range(times) if compare_with_target(row, comparison) else "",
@@ -122,7 +123,7 @@ def build_picture(comparison: MethodComparison, where: str) -> dict[str, Any]:
     Returns:
         ``rows``, in the order of the record, whatever their speed: key, name, tag, group, inSight, drawing and about as in the chart; round: a recorded one as in
         ``build_tree``, without its steps and distributions, null where there is none; ``speed``: its number with what it means, and a note of
-        how it comes about, each empty where it is unknown. ``size`` of the drawings; ``first``: shown before any is chosen.
+        how it comes about, each empty where it is unknown; other: why another page has another one. ``size`` of the drawings; ``first``: shown before any is chosen.
     """
     best, rows = find_fastest(comparison), []
     for row in comparison.rows:
@@ -138,14 +139,14 @@ def _describe_speed(row: MethodRow, comparison: MethodComparison, where: str) ->
     """The speed of a method as a number, what that means, and how many tokens a round writes in which time."""
     found = compute_speed(row, comparison)
     if row.key == "target":
-        return {"number": "1×", "means": PICTURE["means"], "note": PICTURE["alone"]}
+        return {"number": "1×", "means": PICTURE["means"], "note": PICTURE["alone"], "other": ""}
     if row.per_pass is None:
-        return {"number": "", "means": "", "note": ""}
+        return {"number": "", "means": "", "note": "", "other": ""}
     tokens = f"{row.per_pass:.2f}".removesuffix(".00")
     tokens += " token" if tokens == "1" else " tokens"
     if found is None:
         missing = PICTURE["not_computed" if isinstance(comparison, ComputedComparison) else "not_timed"]
-        return {"number": "", "means": "", "note": missing.format(tokens=tokens)}
+        return {"number": "", "means": "", "note": missing.format(tokens=tokens), "other": ""}
     means, bound = "means", is_bound(row, comparison)
     if not row.exact:
         means = "lossy"
@@ -155,12 +156,27 @@ def _describe_speed(row: MethodRow, comparison: MethodComparison, where: str) ->
         means = "slower" if told == SLOWER else "unsure"
     elif is_computed(row, comparison) and found.value < 1.0:
         means = "slower"
-    passes = f"{'at least ' if bound else ''}{row.per_pass / found.value:.2f}"
+    passes = f"{'at least ' if bound else ''}{format_cost(row.per_pass, found.value)}"
     how = PICTURE["computed" if is_computed(row, comparison) else "measured"].format(
         place=where, machine=locate(comparison, where).removeprefix("on ")
     )
     note = PICTURE["cost"].format(tokens=tokens, passes=passes, how=how)
-    return {"number": f"{found.value:.2f}×", "means": PICTURE[means], "note": note}
+    return {"number": f"{found.value:.2f}×", "means": PICTURE[means], "note": note, "other": _relate_to_headline(row, comparison)}
+
+
+def _relate_to_headline(row: MethodRow, comparison: MethodComparison) -> str:
+    """Why How fast? names another speed of the draft model; empty for other rows, and where the headline is of another pair or temperature."""
+    found = headline.find_headline(comparison.settings)
+    if found is None or row.key != PICTURE["first"] or isinstance(comparison, ComputedComparison):
+        return ""
+    return PICTURE["other"].format(gamma=comparison.settings.gamma, there=headline.GAMMA, speed=found[0])
+
+
+def format_cost(per_pass: float, speed: float) -> str:
+    """The time of a round in passes, with as many digits as it takes to divide the printed tokens by it and find the printed speed."""
+    tokens = float(f"{per_pass:.2f}")
+    costs = [f"{per_pass / speed:.2f}", *(f"{tokens / speed:.{digits}f}" for digits in (3, 4))]
+    return next((cost for cost in costs if f"{tokens / float(cost):.2f}" == f"{speed:.2f}"), costs[-1])
 
 
 def _build_round(row: MethodRow) -> dict[str, Any] | None:

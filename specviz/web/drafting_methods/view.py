@@ -28,6 +28,7 @@ from specviz.web.common.pairs import describe_recorded_pair, list_model_notes
 from specviz.web.drafting_methods import block_gain as gain_words
 from specviz.web.drafting_methods import export, pair_bars, rule_matrix, words, work
 from specviz.web.drafting_methods import first_token_figures as figures
+from specviz.web.drafting_methods.overview import PICTURE as PICTURE_TEXTS
 from specviz.web.drafting_methods.overview import TEXTS, build_overview, build_picture
 from specviz.web.drafting_methods.state import MethodsQuestion, MethodsState, load_block_gain, load_matrix, load_recorded_pairs
 from specviz.web.drafting_methods.tree import build_tree
@@ -102,7 +103,13 @@ def show_overview(state: MethodsState, measured: MethodComparison) -> None:
     chosen = state.question.costs
     names = list(dict.fromkeys((cost_choice.MEASURED, cost_choice.SERVER, chosen)))
     payload = draw_cached(build_overview, name_machine(state), *(cost_choice.apply_costs(measured, name) for name in names))
-    data = {"payload": payload, "names": names, "costs": chosen, "chosen": state.question.row, "within": True}
+    data = {
+        "payload": payload,
+        "names": names,
+        "costs": chosen,
+        "chosen": state.question.row or PICTURE_TEXTS["first"],
+        "within": True,
+    }
     _overview.draw(OVERVIEW, data, row=None, costs=None)
 
 

@@ -45,6 +45,7 @@ class MethodsView {
     this.groups = new Map([...new Set(rows.map(({ group }) => group))].filter(Boolean).map((group) => [group, h("li", { class: "group" }, group)]));
     this.list.replaceChildren();
     placeAt(this.unit, unit);
+    this.head.style.setProperty("--unit", this.unit.style.left);
     this.faces = views.map(({ label }, i) => {
       const face = h("button", { type: "button" }, label);
       face.addEventListener("click", () => this.switchTo(this.names[i]));
@@ -122,7 +123,7 @@ function placeAt(node, share) {
 function makeRow(row, { unit, size }, choose) {
   const svg = s("svg", { class: "drawing", "aria-hidden": "true" }, ...row.drawing.map(([tag, attributes]) => s(tag, attributes)));
   setSize(svg, ...size);
-  const name = h("span", { class: "name" }, h("b", {}, row.name), ...(row.tag ? [" ", h("span", { class: "tag" }, row.tag)] : []));
+  const name = h("span", { class: "name" }, h("b", {}, row.name), ...(row.tag ? [" ", h("span", { class: "tag" }, row.tag)] : []), h("span", { class: "gloss" }, row.line));
   const bar = h("i", { class: "bar" }), range = h("i", { class: "range" });
   const plot = h("span", { class: "fast" }, bar, range, placeAt(h("i", { class: "one" }), unit));
   const value = h("span", { class: "value" }), told = h("span", { class: "told" });

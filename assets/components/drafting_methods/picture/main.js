@@ -14,9 +14,7 @@ const DRAFTED = 900; // ms that a round stands as drafted, before the target has
 class PictureView {
   constructor() {
     this.presented = false; // the round below is what the presenter view shows
-    this.whole = false;
     this.list = h("ul", { class: "names", "aria-label": "Drafting methods" });
-    this.more = button("", "all methods of this page", () => { this.whole = !this.whole; this.draw(); });
     this.select = h("select", { "aria-label": "Drafting method" });
     this.select.addEventListener("change", () => this.choose(this.select.value));
     const [before, after] = [["‹", "the method before", -1], ["›", "the next method", 1]].map(([sign, said, by]) => button(sign, said, () => this.step(by)));
@@ -35,10 +33,11 @@ class PictureView {
     this.figure = h("figure", { class: "figure" }, this.before, this.tree.node, h("div", { class: "under" }, this.checked, this.legend.node));
     this.number = h("b", {});
     this.means = h("span", {});
+    this.other = h("p", { class: "note other" });
     this.note = h("p", { class: "note" });
-    this.speed = h("div", { class: "speed", "aria-live": "polite" }, h("p", { class: "number" }, this.number, " ", this.means), this.note);
+    this.speed = h("div", { class: "speed", "aria-live": "polite" }, h("p", { class: "number" }, this.number, " ", this.means), this.other, this.note);
     this.node = h("section", { class: "stage picture", "aria-label": "One drafting method" },
-      h("nav", { class: "side", "aria-label": "Choose a drafting method" }, h("h3", {}, "Choose a method"), this.list, this.more),
+      h("nav", { class: "side", "aria-label": "Choose a drafting method" }, h("h3", {}, "Choose a method"), this.list),
       h("div", { class: "picker" }, before, this.select, after),
       h("div", { class: "main" }, h("div", { class: "said", "aria-live": "polite" }, this.name, this.about), this.icon, this.figure, this.speed, this.walk));
   }
@@ -60,7 +59,6 @@ class PictureView {
   fill() {
     const { rows } = this.payload;
     const groups = [...new Set(rows.map(({ group }) => group))].map((group) => [group, rows.filter((row) => row.group === group)]);
-    this.exact = rows.filter(({ key, group, round }) => !group && key !== "target" && round).length; // those that could run
     this.faces = [];
     this.list.replaceChildren(...groups.flatMap(([group, inside]) => [...(group ? [h("li", { class: "group" }, "Not exact")] : []), ...inside.map((row) => this.makeName(row))]));
     this.select.replaceChildren(...groups.map(([group, inside]) => h("optgroup", { label: group ? "Not exact" : "Exact" }, ...inside.map(({ key, name }) => h("option", { value: key }, name)))));
@@ -107,11 +105,9 @@ class PictureView {
     if (!this.payload) return;
     for (const { row, face, node } of this.faces) {
       const is = row.key === this.chosen;
-      show(node, (this.whole && !this.room) || row.inSight || is);
+      show(node, row.inSight || is); // all of them are in the chart
       face.setAttribute("aria-pressed", String(is));
     }
-    say(this.more, this.whole ? "Fewer methods" : this.exact ? `All ${this.exact} exact methods` : "All methods");
-    this.more.setAttribute("aria-expanded", String(this.whole));
     const { row } = this;
     if (this.shown === row) return;
     this.shown = row;
@@ -122,6 +118,8 @@ class PictureView {
     say(this.number, row.speed.number);
     say(this.means, row.speed.means);
     say(this.note, row.speed.note);
+    say(this.other, row.speed.other);
+    show(this.other, Boolean(row.speed.other));
     show(this.speed, Boolean(row.speed.note));
     show(this.walk, Boolean(row.round));
     show(this.figure, Boolean(row.round));
