@@ -45,7 +45,7 @@ class MethodsView {
     this.groups = new Map([...new Set(rows.map(({ group }) => group))].filter(Boolean).map((group) => [group, h("li", { class: "group" }, group)]));
     this.list.replaceChildren();
     placeAt(this.unit, unit);
-    this.head.style.setProperty("--unit", this.unit.style.left);
+    this.head.style.setProperty("--at", this.unit.style.left);
     this.faces = views.map(({ label }, i) => {
       const face = h("button", { type: "button" }, label);
       face.addEventListener("click", () => this.switchTo(this.names[i]));

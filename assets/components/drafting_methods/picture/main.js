@@ -33,7 +33,7 @@ class PictureView {
     this.figure = h("figure", { class: "figure" }, this.before, this.tree.node, h("div", { class: "under" }, this.checked, this.legend.node));
     this.number = h("b", {});
     this.means = h("span", {});
-    this.other = h("p", { class: "note other" });
+    this.other = h("p", { class: "other" });
     this.note = h("p", { class: "note" });
     this.speed = h("div", { class: "speed", "aria-live": "polite" }, h("p", { class: "number" }, this.number, " ", this.means), this.other, this.note);
     this.node = h("section", { class: "stage picture", "aria-label": "One drafting method" },
