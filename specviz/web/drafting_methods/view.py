@@ -119,7 +119,7 @@ def show_origin(state: MethodsState, comparison: MethodComparison, measured: Met
         more = words.explain_large_trees(comparison, measured)
     else:
         more = f"{words.describe_few_runs(comparison)} {headline.relate_to_headline(comparison.settings)}".strip()
-        more += f" {words.explain_elsewhere(comparison, compute_elsewhere(comparison))}".rstrip()
+        more += f" {words.explain_other_machine(comparison, compute_for_other_machine(comparison))}".rstrip()
     st.caption(escape_markdown(f"{TEXTS['ranks']} {more}"))
     show_notes(
         [
@@ -132,7 +132,7 @@ def show_origin(state: MethodsState, comparison: MethodComparison, measured: Met
     )
 
 
-def compute_elsewhere(comparison: MethodComparison) -> ComputedComparison | None:
+def compute_for_other_machine(comparison: MethodComparison) -> ComputedComparison | None:
     """A measured comparison with the costs of a server's GPU; None for one that is computed itself."""
     if isinstance(comparison, ComputedComparison):
         return None

@@ -66,14 +66,14 @@ def loses_with_many_tokens(comparison: MethodComparison) -> bool:
     return any(compare_with_target(row, comparison) == SLOWER and (row.per_pass or 0.0) > best.per_pass for row in wide)
 
 
-def explain_elsewhere(comparison: MethodComparison, elsewhere: ComputedComparison | None) -> str:
+def explain_other_machine(comparison: MethodComparison, other: ComputedComparison | None) -> str:
     """Why large trees are faster on another machine; empty where they lose there too, or do not lose here."""
-    if elsewhere is None or not loses_with_many_tokens(comparison):
+    if other is None or not loses_with_many_tokens(comparison):
         return ""
-    wide = [row for key in WIDE if (row := elsewhere.row(key)) is not None and compute_speed(row, elsewhere) is not None]
-    if not wide or any(_get_speed(row, elsewhere).value <= 1.0 for row in wide):
+    wide = [row for key in WIDE if (row := other.row(key)) is not None and compute_speed(row, other) is not None]
+    if not wide or any(_get_speed(row, other).value <= 1.0 for row in wide):
         return ""
-    model, tokens = elsewhere.cost_model, round(max(1 + row.nodes for row in wide))
+    model, tokens = other.cost_model, round(max(1 + row.nodes for row in wide))
     cost = model.compute_pass(tokens) / model.target_only
     return TEXTS["elsewhere"].format(machine=name_machine(model), tokens=tokens, cost=cost)
 

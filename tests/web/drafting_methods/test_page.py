@@ -145,7 +145,7 @@ def test_every_method_whose_recorded_round_branches_is_declared_to(choice):
 @pytest.mark.parametrize("choice", DISTRIBUTIONS)
 def test_the_chart_shows_one_machine_at_a_time_on_one_axis_and_calls_bounds_bounds_only_where_they_are_computed(choice):
     one = load_recorded_comparisons()[choice]
-    there = view.compute_elsewhere(one)
+    there = view.compute_for_other_machine(one)
     payload = build_overview("on two CPU cores", one, there)
     low, high = payload["axis"]
     here, server = payload["views"]
@@ -169,20 +169,20 @@ def test_the_chart_shows_one_machine_at_a_time_on_one_axis_and_calls_bounds_boun
     faster = [row for row in chains if words.compute_speed(row, there).value > 1.0]
     assert 0 < len(faster) < len(chains), "a bound is not counted as faster"
     assert server["answer"][0] == f"{len(faster)} of {len(chains)}"
-    assert view.compute_elsewhere(there) is None
+    assert view.compute_for_other_machine(there) is None
 
 
 def test_why_large_trees_gain_on_a_server_is_said_where_they_lose_here_and_gain_there(comparison):
-    there = view.compute_elsewhere(comparison)
-    said = words.explain_elsewhere(comparison, there)
+    there = view.compute_for_other_machine(comparison)
+    said = words.explain_other_machine(comparison, there)
     assert (
         said.startswith("Trees can gain on an H200 with a target of 8B: there a pass over")
         and all(words.compute_speed(there.row(key), there).value > 1.0 for key in words.WIDE)
         and all(words.is_bound(there.row(key), there) for key in words.WIDE)
     )
-    assert words.explain_elsewhere(comparison, None) == ""
+    assert words.explain_other_machine(comparison, None) == ""
     slow = replace(there, rows=tuple(replace(row, ms=there.row("target").ms) for row in there.rows))
-    assert words.explain_elsewhere(comparison, slow) == "", "nothing gains there"
+    assert words.explain_other_machine(comparison, slow) == "", "nothing gains there"
 
 
 @pytest.mark.parametrize("choice", DISTRIBUTIONS)
@@ -190,7 +190,7 @@ def test_a_method_has_one_speed_with_its_tokens_and_time_and_a_lossy_one_is_neve
     one = load_recorded_comparisons()[choice]
     for shown, how in (
         (one, "measured for one prompt on two CPU cores"),
-        (view.compute_elsewhere(one), "computed for an H200 with a target of 8B"),
+        (view.compute_for_other_machine(one), "computed for an H200 with a target of 8B"),
     ):
         picture = build_picture(shown, "on two CPU cores")
         assert [line["key"] for line in picture["rows"]] == list(DRAFTING_METHODS), "methods keep their places on every machine"
