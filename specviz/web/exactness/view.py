@@ -222,7 +222,7 @@ def show_seed_runs(state: ExactnessState, is_running: bool) -> None:
     known = state.load_recorded()
     found = state.result.p_values or (known.result.p_values if known else None)
     fold = st.expander(words.TEXTS["seed_runs_title"].format(n=SEEDS), key="exactness-runs")
-    with fold, st.container(key="exactness-flat"), open_screen("exactness", "seeds"):
+    with fold, st.container(key="exactness-flat"):
         if state.question.source == "assisted":
             st.markdown(words.TEXTS["no_seed_runs"])
             return
