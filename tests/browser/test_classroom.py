@@ -94,10 +94,10 @@ def test_a_lesson_survives_a_reload_a_lost_connection_and_a_new_server(own_serve
 
     phone.goto(f"{address}/classroom")
     phone.get_by_label("Code of the room").fill("no")
-    phone.get_by_role("button", name="Join").tap()
+    phone.get_by_role("button", name="Join", exact=True).tap()
     expect(phone.locator("#notice")).not_to_be_empty()  # the students' page, with what was typed
     phone.get_by_label("The code on the projector").fill(short.lower())
-    phone.get_by_role("button", name="Join").tap()
+    phone.get_by_role("button", name="Join", exact=True).tap()
     expect(phone.get_by_role("heading", name="You are in")).to_be_visible()
     keys.goto(link.removesuffix("/wall"))
     expect(keys.get_by_role("heading", name="You are in")).to_be_visible()
