@@ -389,6 +389,7 @@ def test_a_page_of_charts_is_shown_screen_by_screen_with_no_type_below_24_px(pro
     expect(page.locator(f"[class*='st-key-onward-{name}']")).to_be_visible()
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("name", CHARTS)
 def test_the_shipped_records_fit_the_projector_screen_by_screen(projector, shipped_server, name):
     """Those of the tiny pair are shorter, or not there."""
