@@ -156,6 +156,7 @@ def test_the_first_screen_has_answer_race_and_texts_and_the_chart_stands_still_w
         expect(found).to_be_in_viewport(ratio=1.0)
         page.get_by_label("moment of both clocks").fill("900")
         took = page.locator(".tracks .took:not(.later)")
+        expect(page.locator(".tracks .now ~ .took:not(.later)")).to_have_count(1)  # drawn over the line of now
         expect(took).to_have_text(f"{recorded.speculative.clock[-1]:.3f} s")  # the second text has ended, the first has not
         so_far = page.locator(f"{FIRST}:not(.later)").count()
         expect(page.locator(".lane.target .clock")).to_have_text(f"{so_far} tokens in {so_far} passes")

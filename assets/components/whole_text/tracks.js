@@ -38,6 +38,7 @@ export function drawTracks(tracks, payload) {
   const left = Math.round(LABELS * parseFloat(getComputedStyle(tracks.svg).fontSize));
   const x = (at) => left + ((width - left) * at) / (zoom * payload.end || 1);
   tracks.spans = [];
+  const times = [];
   let foot = 0;
   const parts = payload.lanes.flatMap((lane, n) => {
     foot += n ? GAP : 0;
@@ -47,13 +48,13 @@ export function drawTracks(tracks, payload) {
     tracks.spans.push([top + head - 4, foot]); // not over a name
     const columns = lane.rounds.map((round, i) => drawColumn(lane, round, i, { x, base, unit, small }));
     const end = x(lane.seconds), behind = end + TOOK <= width; // else there is room over the last columns
-    const took = s("text", { class: behind ? "took behind" : "took", x: behind ? end + 8 : Math.min(width, end), y: behind ? base + STRIP - 2 : top + 16, "data-at": lane.seconds }, seconds(lane.seconds));
-    return [s("line", { class: "floor", x1: left, x2: width, y1: base + STRIP / 2, y2: base + STRIP / 2 }), ...columns, ...labelFirst(lane, { x, base, unit, tall }), ...labelRows(lane, base, tall, small), s("text", { class: "trackName", x: 0, y: top + 16 }, lane.title, s("tspan", { class: "gives" }, n ? `: up to ${payload.drafted + 1} tokens a pass` : ": 1 token a pass")), took];
+    times.push(s("text", { class: behind ? "took behind" : "took", x: behind ? end + 8 : Math.min(width, end), y: behind ? base + STRIP - 2 : top + 16, "data-at": lane.seconds }, seconds(lane.seconds)));
+    return [s("line", { class: "floor", x1: left, x2: width, y1: base + STRIP / 2, y2: base + STRIP / 2 }), ...columns, ...labelFirst(lane, { x, base, unit, tall }), ...labelRows(lane, base, tall, small), s("text", { class: "trackName", x: 0, y: top + 16 }, lane.title, s("tspan", { class: "gives" }, n ? `: up to ${payload.drafted + 1} tokens a pass` : ": 1 token a pass"))];
   });
   const span = zoom * payload.end;
   const ticks = listAxisNumbers(span, zoom, narrow ? 4 : 6, (2 * TICK * span) / (width - left)).map((at) => s("text", { class: at === 0 ? "tick first" : x(at) > width - TICK ? "tick last" : "tick", x: Math.min(width, x(at)), y: foot + 16 }, `${Number(at.toPrecision(3))} s`));
   tracks.x = x;
-  tracks.svg.replaceChildren(...parts, ...ticks, tracks.now, tracks.nowName);
+  tracks.svg.replaceChildren(...parts, ...ticks, tracks.now, tracks.nowName, ...times); // no line through a number
   setSize(tracks.svg, width, foot + 20);
   const name = [...tracks.svg.querySelectorAll(".trackName")].at(-1), top = tracks.spans.at(-1)[0] + 4 - NAME - (narrow ? LEGEND : 0);
   place(tracks.legend, narrow ? { left: 0, top: top + NAME - 3 } : { left: name.getComputedTextLength() + 28, top: top - 1 });

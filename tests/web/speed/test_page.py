@@ -161,7 +161,7 @@ def test_a_second_speed_of_the_pair_stands_beside_why_it_is_not_the_first():
     assert "not 1" not in words.introduce_plan(state, load_recorded_plans()["ngram 1"]), "another draft has no headline"
 
 
-def test_many_texts_begin_at_the_headline_and_say_what_the_sliders_say():
+def test_many_texts_begin_at_the_headline_and_say_what_the_sliders_say(monkeypatch):
     batches = load_batches()
     model, sizes = build_bench_model(batches), batches.rows
     figure = batch_figures.plot_model_speeds(model, batches)
@@ -171,7 +171,11 @@ def test_many_texts_begin_at_the_headline_and_say_what_the_sliders_say():
         max(model.compute_speed(model.alpha, model.c, gamma, texts) for gamma in range(1, 17)) for texts in sizes
     ]
     number, said = words.describe_batches(model, batches)
-    assert number == f"{speeds[0]:.2f}×" and said.startswith(f"with one text, {speeds[-1]:.2f}× with {sizes[-1]}: the more")
+    assert number == f"{speeds[0]:.2f}×" and said.startswith(f"with one text, {speeds[-1]:.2f}× with {sizes[-1]}: ")
+    assert said.endswith("less in a batch, though not evenly."), "the speed with 16 texts is above that with 8"
+    with monkeypatch.context() as patched:
+        patched.setattr(words, "find_dip", lambda *_: None)
+        assert "the more texts run at once, the less a draft brings." in words.describe_batches(model, batches)[1]
     found = batch_figures.estimate_speeds(model, batches)
     assert (found[0].low, found[0].high) == pytest.approx(headline.FACTORS["1"][1:])
     slower = [str(texts) for texts, one in zip(sizes, found, strict=True) if one.high < 1.0]
