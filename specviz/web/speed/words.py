@@ -54,7 +54,9 @@ def describe_batches(model: RoundModel, batches: BatchSpeeds) -> tuple[str, str]
     first, last = batches.rows[0], batches.rows[-1]
     slower = [str(texts) for texts, speed in speeds.items() if speed.high < 1.0]
     has_dip = find_dip(model, batches) is not None
-    trend = "a draft brings less in a batch, though not evenly" if has_dip else "the more texts run at once, the less a draft brings"
+    trend = (
+        "a draft brings less in a batch, though not evenly" if has_dip else "the more texts run at once, the less a draft brings"
+    )
     said = f"with one text, {speeds[last].value:.2f}× with {last}: {trend}."
     if slower and not has_dip:
         said += f" Only with {' or '.join(slower)} texts is a draft clearly slower than none."
