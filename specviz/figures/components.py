@@ -18,24 +18,19 @@ from functools import lru_cache
 from specviz.records import ASSETS
 
 COMPONENTS, STYLES = ASSETS / "components", ASSETS / "styles"
-SHEETS: dict[str, tuple[str, ...]] = {  # component -> its style sheets, beside theme.css and terms.css
-    "front": ("tokens", "front"),
+SHARED_SHEETS: dict[
+    str, tuple[str, ...]
+] = {  # component -> sheets between theme.css and terms.css, and the main.css of its folder
+    "front": ("tokens",),
     "one_round": ("tokens", "components"),
-    "one_token": ("tokens", "components", "one_token"),
-    "whole_text": ("tokens", "components", "bars", "whole_text"),
-    "questions": ("tokens", "components", "bars", "questions"),
+    "one_token": ("tokens", "components"),
+    "whole_text": ("tokens", "components", "bars"),
+    "questions": ("tokens", "components", "bars"),
     "exactness": ("tokens", "components", "histogram"),
-    "mistakes": ("tokens", "components", "histogram", "mistakes"),
-    "drafting_methods/picture": (
-        "tokens",
-        "components",
-        "bars",
-        "drafting_methods_tree",
-        "drafting_methods_chart",
-        "drafting_methods_picture",
-    ),
-    "drafting_methods/chart": ("tokens", "components", "drafting_methods_chart"),
-    "drafting_methods/tree": ("tokens", "components", "bars", "drafting_methods_tree"),
+    "mistakes": ("tokens", "components", "histogram"),
+    "drafting_methods/picture": ("tokens", "components", "bars", "drafting_methods/tree/main", "drafting_methods/chart/main"),
+    "drafting_methods/chart": ("tokens", "components"),
+    "drafting_methods/tree": ("tokens", "components", "bars"),
     "frame": ("tokens", "components"),  # the presenter view of pages of charts
 }
 IMPORT = re.compile(r'^((?:im|ex)port\b[^;"\']*\bfrom )"([^"]+)";', re.MULTILINE)
@@ -83,10 +78,11 @@ def link_modules(entry: str) -> str:
 
 @lru_cache(maxsize=16)
 def read_styles(*names: str) -> str:
-    """Style sheets of assets/styles/, one after the other."""
-    return "\n".join((STYLES / f"{name}.css").read_text(encoding="utf-8") for name in names)
+    """Style sheets, one after the other: "theme" is in assets/styles/, and "classroom/wall" in a page's folder in assets/components/."""
+    return "\n".join(((COMPONENTS if "/" in name else STYLES) / f"{name}.css").read_text(encoding="utf-8") for name in names)
 
 
 def load_component(name: str) -> dict[str, str]:
     """Script and style of a component, by its folder in assets/components/."""
-    return {"js": link_modules(f"{name}/main.js"), "css": read_styles("theme", "terms", *SHEETS[name])}
+    own = [f"{name}/main"] if (COMPONENTS / name / "main.css").is_file() else []
+    return {"js": link_modules(f"{name}/main.js"), "css": read_styles("theme", "terms", *SHARED_SHEETS[name], *own)}

@@ -66,7 +66,7 @@ def build_document(name: str, content: PageContent, live: str | None, is_single_
         live: Address of the app, ending with a slash; None if there is none.
         is_single_page: Whether the file stands by itself, with its font in it and without links to the other pages.
     """
-    style = read_styles("theme", "drafting_methods_matrix", "static_site")
+    style = read_styles("theme", "drafting_methods/matrix", "static_site/frame")
     if is_single_page:
         font = base64.b64encode((FONTS / FONT).read_bytes()).decode()
         style = style.replace(f'url("{FONT}")', f'url("data:font/woff2;base64,{font}")')

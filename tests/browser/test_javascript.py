@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from specviz.figures.components import COMPONENTS, SHEETS, link_modules
+from specviz.figures.components import COMPONENTS, SHARED_SHEETS, link_modules
 from tests.browser.component_pages import ROOT
 
 TESTS = sorted((ROOT / "tests" / "js").glob("*.test.js"))
@@ -64,7 +64,7 @@ def test_the_unit_tests_pass_in_the_browser(plain_page):
     assert COUNT > 30
 
 
-@pytest.mark.parametrize("name", sorted(SHEETS))
+@pytest.mark.parametrize("name", sorted(SHARED_SHEETS))
 def test_a_component_loads_from_plain_files_and_as_one_string_alike(plain_page, name):
     """A page without Python can use the modules as they are; Streamlit gets the same ones in one string."""
     own = plain_page.evaluate(f'async () => typeof (await import("/assets/components/{name}/main.js")).default')

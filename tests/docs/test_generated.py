@@ -129,7 +129,7 @@ NOT_THE_FIELDS = r"laws?|coins?|guess(?:es|ed|ing)?|heaps?|luck|never looked at|
 BRITISH = r"colou?rs?(?<!color)(?<!colors)|neighbours?|licences?|favours?|labelled|catalogues?|quantis\w+|tokenis\w+|memoris\w+|grey|behaviours?"
 SOURCES = [
     path
-    for pattern in ("specviz/**/*.py", "assets/components/**/*.js", "assets/styles/*.css", "tools/*.py")
+    for pattern in ("specviz/**/*.py", "assets/components/**/*.js", "assets/**/*.css", "tools/*.py")
     for path in ROOT.glob(pattern)
 ]
 TEXTS = [*PAGES, ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "assets" / "glossary.toml", *ROOT.glob("assets/**/README.md")]

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import posixpath
 import re
+from collections import Counter
 
 import pytest
 
 from specviz.figures import components
 from specviz.figures.components import COMPONENTS, STYLES, link_modules, read_modules, read_styles
 from specviz.figures.theme import MEANINGS, read_meanings
+from specviz.records import ASSETS
 from tests import written_cases
 
 NAMES = sorted(path.parent.relative_to(COMPONENTS).as_posix() for path in COMPONENTS.rglob("main.js"))
@@ -18,12 +20,17 @@ ENTRIES = [*(f"{name}/main.js" for name in NAMES), "classroom/page.js"]  # the l
 SITE = sorted(
     f"static_site/{path.name}" for path in (COMPONENTS / "static_site").glob("*.js")
 )  # pages of the static edition, and what they share
-SHEETS = sorted(path.relative_to(STYLES).as_posix() for path in STYLES.rglob("*.css") if path.name != "theme.css")
+SHEETS = sorted(
+    path.relative_to(ASSETS).as_posix()
+    for folder in (STYLES, COMPONENTS)
+    for path in folder.rglob("*.css")
+    if path.name != "theme.css"
+)
 THEME = read_styles("theme")
 
 
 def test_every_module_is_part_of_a_component_or_a_static_page_and_follows_what_it_imports():
-    assert sorted(components.SHEETS) == NAMES
+    assert sorted(components.SHARED_SHEETS) == NAMES
     used = set()
     for name in (*ENTRIES, *SITE):
         found = read_modules(name)
@@ -102,10 +109,22 @@ def test_the_charts_colors_are_those_of_the_style_sheets():
     assert found[0] == "a" and (found[1].light, found[1].dark_ink) == ("#000000", "#333333")
 
 
+def test_a_style_sheet_of_one_component_lies_beside_its_script():
+    """assets/styles/ has what all pages have, and what two components or more share; a folder of assets/components/ has its own."""
+    uses = Counter(sheet for sheets in components.SHARED_SHEETS.values() for sheet in sheets)
+    alone = {path.stem for path in STYLES.glob("*.css")} - {"theme", "terms", "app"}
+    assert alone == {sheet for sheet in uses if "/" not in sheet}
+    assert all(uses[sheet] > 1 for sheet in alone)
+    for name in NAMES:
+        styles = components.load_component(name)["css"]
+        own = COMPONENTS / name / "main.css"
+        assert not own.exists() or styles.endswith(own.read_text(encoding="utf-8"))
+
+
 @pytest.mark.parametrize("name", SHEETS)
 def test_style_sheets_use_the_tokens(name):
     """A color, and each size that has a token, is written in theme.css alone; every token and custom property that is used exists."""
-    sheet = re.sub(r"/\*.*?\*/", "", (STYLES / name).read_text(encoding="utf-8"), flags=re.DOTALL)
+    sheet = re.sub(r"/\*.*?\*/", "", (ASSETS / name).read_text(encoding="utf-8"), flags=re.DOTALL)
     assert sheet.count("{") == sheet.count("}") > 0
     assert set(re.findall(r"(?<!url\()#[0-9a-fA-F]{3,8}\b", sheet)) <= {"#000"}, "#000 is a mask's"
     assert not re.search(r"rgba?\(|hsla?\(", sheet)

@@ -9,7 +9,7 @@ const TOP = 0.5; // the largest probability that has room
 const LEG = 1.4; // seconds from one draft to the next, and how long each stands
 const REST = 1.8;
 const STEP = 0.01;
-const RIM = 3; // px of the outline of the draft's bars (front.css)
+const RIM = 3; // px of the outline of the draft's bars (main.css)
 const GAMMA = 3; // draft tokens a round, as in the race
 
 /** Tokens that a round gives on average where each draft token is accepted with this probability: 1 + beta + ... + beta^GAMMA. */

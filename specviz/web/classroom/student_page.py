@@ -32,5 +32,5 @@ def hash_script() -> str:
 @lru_cache(maxsize=1)
 def build_page() -> str:
     """The file. It is the same for every room and every student."""
-    style = FONT_FACE + read_styles("theme", "classroom_student")
+    style = FONT_FACE + read_styles("theme", "classroom/student")
     return build_html_file("Classroom · specviz", build_script(), style, BODY, connect="self")

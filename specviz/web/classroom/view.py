@@ -445,7 +445,7 @@ def draw_entrance(root: str, room: Room) -> str:
 
 def show_wall(code: str) -> None:
     """What the class sees. It updates by itself, so that nobody has to touch it."""
-    st.html(f"<style>\n{read_styles('classroom_wall')}\n</style>")
+    st.html(f"<style>\n{read_styles('classroom/wall')}\n</style>")
     show_notes(list_unknown_keys(st.query_params.to_dict()), "wall-notes-link")
     room = open_host().store.find_room(code)
     if room is None:

@@ -22,7 +22,7 @@ from specviz.web.hosting.redirects import ROUND, is_round_link
 INDEX = Path(streamlit.__file__).parent / "static" / "index.html"
 TITLE = "<title>Streamlit</title>"
 ROOT = '<div id="root">'  # styles stand before it: of two rules of one weight the later counts; Streamlit's are in the head, a page's own in here
-STYLES = ("theme", "terms", "app", "drafting_methods_matrix")
+STYLES = ("theme", "terms", "app", "drafting_methods/matrix")
 # Streamlit's script would look for its server below the page's own address first, and log a 404 for each try.
 SERVER_SCRIPT = 'window.__streamlit = { BACKEND_BASE_URL: new URL("./", window.location.href).href };'
 # On a narrow screen the menu is a drawer over the page; Streamlit closes it after a choice on phones alone.

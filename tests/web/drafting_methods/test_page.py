@@ -584,7 +584,7 @@ def test_every_method_has_a_drawing_of_its_own_and_one_line():
     drawn = load_icons()
     assert list(drawn) == list(DRAFTING_METHODS) and len({repr(shapes) for shapes in drawn.values()}) == len(drawn)
     classes = {attributes["class"] for shapes in drawn.values() for _, attributes in shapes}
-    sheet = (ROOT / "assets" / "styles" / "drafting_methods_chart.css").read_text(encoding="utf-8")
+    sheet = (ROOT / "assets" / "components" / "drafting_methods" / "chart" / "main.css").read_text(encoding="utf-8")
     for shapes in drawn.values():
         assert len(shapes) >= 3 and {tag for tag, _ in shapes} <= {"rect", "path"}
     rules = [line for line in sheet.splitlines() if line.startswith(".drawing ")]
