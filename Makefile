@@ -30,7 +30,7 @@ test-browser: .venv/ready-test ## the tests of the pages in a browser
 # Then the proofs on tables whose every number is moved by one unit in the last place, as other processors round.
 test-all: .venv/ready-test ## the fast tests and those of minutes
 	$(PYTEST) -m "not gpu and not real"
-	SPECVIZ_LAST_PLACE=1 $(PYTEST) -m "not slow and not gpu" tests/verification tests/evidence/test_enumerate.py
+	SPECVIZ_LAST_PLACE=1 $(PYTEST) -m "not slow and not gpu" tests/verification tests/evidence/analytic/test_enumerate.py
 
 # One process: two copies of the model need 3 GB each.
 test-real: .venv/ready-test ## the tests on a public model with a large vocabulary: SPECVIZ_REAL_MODEL=folder of tools/fetch_real_model.py

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from specviz.__main__ import main
-from specviz.evidence import hypothesis_tests
-from specviz.evidence.certificate import ALTERED, check_certificate
+from specviz.evidence.sampling.certificate import ALTERED, check_certificate
+from specviz.evidence.testing import hypothesis_tests
 from specviz.statistics.finding import Finding
 
 Record = dict[str, Any]

@@ -119,7 +119,7 @@ def pytest_runtest_teardown(item, nextitem):
 
 def pytest_sessionfinish():
     """Pages may have begun work or an import of torch in the background: a process that ends in the middle of that is aborted."""
-    module = sys.modules.get("specviz.web.jobs.server_queue")
+    module = sys.modules.get("specviz.web.hosting.server_queue")
     if module is not None:
         for ticket in [*module.get_server_queue()._waiting, *module.get_server_queue()._working]:
             ticket.discard()
@@ -134,7 +134,7 @@ def short_reports():
 
     What both detect is shown in tests/statistics/test_twosample.py and tests/evidence/analytic, with numbers of their own.
     """
-    from specviz.evidence import results
+    from specviz.evidence.testing import results
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(results, "REFERENCE_SAMPLES", 200)
@@ -194,7 +194,7 @@ def report(pair_folders, tmp_path_factory):
 @pytest.fixture
 def record(report):
     """What stands in it."""
-    from specviz.evidence.certificate import read_certificate
+    from specviz.evidence.sampling.certificate import read_certificate
 
     return read_certificate(report)
 
@@ -220,7 +220,7 @@ def no_pictures(monkeypatch):
 @pytest.fixture
 def page_pair(pair, monkeypatch):
     """The work of pages without a server: the tiny pair is what their weights are."""
-    from specviz.web.jobs import cache, warmup
+    from specviz.web.hosting import cache, warmup
 
     monkeypatch.setattr(warmup, "wait", lambda seconds: True)
     monkeypatch.setattr(cache, "load_weights", lambda *key: pair)

@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from specviz.evidence.hypothesis_tests import TestPlan as Planned
-from specviz.evidence.hypothesis_tests import TestReport, run_joint_tests
 from specviz.evidence.mistakes.comparison import DistanceCurve, DraftingCounts
-from specviz.evidence.partition import Partition
-from specviz.evidence.report import build_answer
-from specviz.evidence.results import CellShares, SeedPValues
 from specviz.evidence.serving_setups import records
+from specviz.evidence.testing.hypothesis_tests import TestPlan as Planned
+from specviz.evidence.testing.hypothesis_tests import TestReport, run_joint_tests
+from specviz.evidence.testing.partition import Partition
+from specviz.evidence.testing.report import build_answer
+from specviz.evidence.testing.results import CellShares, SeedPValues
 from specviz.export import report as of_report
 from specviz.export.package import Package
 from specviz.settings import Settings

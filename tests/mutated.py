@@ -9,7 +9,7 @@ import numpy as np
 
 from specviz.decoding.sampler import Shard, sample_with_engine, sample_with_shared_distributions
 from specviz.decoding.samples import NONE
-from specviz.evidence.enumeration import enumerate_output, enumerate_target
+from specviz.evidence.analytic.enumeration import enumerate_output, enumerate_target
 from specviz.evidence.mistakes.registry import open_tables
 from specviz.randomness import PhiloxRandomness
 from tests.cells import PooledCells, pool_cells

@@ -13,7 +13,7 @@ from specviz.errors import CancelledError
 from specviz.models.pairs.catalog import PAIRS
 from specviz.settings import Settings
 from specviz.web.exactness.state import ExactnessQuestion, ExactnessState
-from specviz.web.jobs import cache
+from specviz.web.hosting import cache
 from tests.fresh import REFUSE_TORCH, run_fresh
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -1,6 +1,6 @@
 """One round, exactly: every block that a proposer can hand over, and every way in which a production rule judges it.
 
-A second way beside evidence/enumeration.py, and a faster one for trees: the numbers that draw tokens are put into the
+A second way beside evidence/analytic/enumeration.py, and a faster one for trees: the numbers that draw tokens are put into the
 middle of each token's share of the distribution that the block reports, those of the rule on both sides of the threshold that it
 recorded, and the last token is not drawn at all: the distribution that it would be drawn from is taken whole.
 """
@@ -15,7 +15,7 @@ from functools import cache
 from torch import Tensor
 
 from specviz.decoding.engine import advance_prefix, step
-from specviz.evidence.enumeration import enumerate_target
+from specviz.evidence.analytic.enumeration import enumerate_target
 from specviz.models.pairs.pair import LoadedPair
 from specviz.models.table import TableModel
 from specviz.proposers.request import open_proposer

@@ -187,7 +187,7 @@ def test_a_process_that_shares_the_cores_has_fewer(machine):
 
 def test_workers_and_the_jobs_of_the_app_have_their_share(machine, monkeypatch):
     from specviz.jobs.task_runner import TaskRunner
-    from specviz.web.jobs import warmup
+    from specviz.web.hosting import warmup
 
     TaskRunner().start(os.getcwd(), 2)
     gc.unfreeze()

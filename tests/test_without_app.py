@@ -15,7 +15,7 @@ from specviz.threads import SET_BY_USER
 from tests.test_layers import SESSION_FILES, list_module_files
 
 ROOT = Path(__file__).resolve().parents[1]
-APP = ("specviz.web.common.", "specviz.web.hosting.", "specviz.web.jobs.", "specviz.web.pair_picker.")  # what serves the pages
+APP = ("specviz.web.common.", "specviz.web.hosting.", "specviz.web.pair_picker.")  # what serves the pages
 DRAWN = {"matplotlib_adapter", "slides", "worksheet_pdf"}  # figures for print; imported when one is asked for
 BLOCKED = """
 import sys
@@ -46,7 +46,8 @@ command = {"code": code, "spin": os.environ["GOMP_SPINCOUNT"], "default": defaul
 torch.set_num_threads(1)
 
 import specviz
-from specviz.evidence import results
+from specviz.evidence.testing import results
+
 results.REFERENCE_SAMPLES, results.ANALYTIC_PREFIXES = 200, 6
 pair = specviz.Pair.from_pretrained(target, draft, device="cpu")
 found = {

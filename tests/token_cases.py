@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from specviz.evidence.four_rules import compare_four_rules
+from specviz.evidence.analytic.four_rules import compare_four_rules
 from specviz.verification.block import compute_block_weights
 from specviz.verification.token import EmptyResidualError, compute_acceptance_probability, compute_residual
 from specviz.web.one_token.payload import GRID, PRESETS

@@ -22,9 +22,8 @@ from specviz.audit.record import AuditRecord
 from specviz.audit.run import AuditReport, check_folder, save_report
 from specviz.decoding.samples import NONE
 from specviz.errors import EvidenceError, SettingsError
-from specviz.evidence.report import seal_report
-from specviz.evidence.sample_files import ENDED, LARGEST, LINES, parse_sample_line
-from specviz.evidence.whole_texts import (
+from specviz.evidence.sampling.sample_files import ENDED, LARGEST, LINES, parse_sample_line
+from specviz.evidence.sampling.whole_texts import (
     TextScores,
     build_log_answer,
     choose_classes,
@@ -32,6 +31,7 @@ from specviz.evidence.whole_texts import (
     name_places_in_page,
     score_texts,
 )
+from specviz.evidence.testing.report import seal_report
 from specviz.models.pairs.families import find_context
 from specviz.models.pairs.fingerprint import hash_pair
 from specviz.models.pairs.pair import LoadedPair

@@ -391,7 +391,7 @@ class _Audit:
         two_files, alpha = not request.has_weights, self.first_alpha
         self.show_line(describe_needed_samples(request.min_tv, request.max_new_tokens, two_files, self.samples, alpha))
         if request.tests_whole_texts:
-            from specviz.evidence.whole_texts import MAX_TEXTS, describe_text_power
+            from specviz.evidence.sampling.whole_texts import MAX_TEXTS, describe_text_power
 
             for share in (1.0, 0.05):
                 self.show_line(describe_text_power(min(MAX_TEXTS, self.samples), request.requested_tokens, share, alpha))
@@ -494,7 +494,7 @@ class _Audit:
         """The report, before anything further is requested."""
         from specviz.audit.collection.audited_server import add_server_records
         from specviz.audit.findings import verdict
-        from specviz.evidence.sample_files import read_samples
+        from specviz.evidence.sampling.sample_files import read_samples
 
         request, settings = self.request, self.settings
         files = [read_samples(self.folder / target.file) for target in self.targets]
@@ -582,7 +582,7 @@ def save_report(folder: Path, report: AuditReport) -> None:
 
 def check_folder(folder: Path) -> None:
     """Check before hours of sampling that the record can be written. Raises SettingsError."""
-    from specviz.evidence.report import SCHEMA
+    from specviz.evidence.testing.report import SCHEMA
 
     place = next(one for one in (folder.absolute(), *folder.absolute().parents) if one.exists())
     try:

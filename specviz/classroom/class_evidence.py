@@ -19,9 +19,9 @@ from specviz.classroom.store import SampleBlock, take_first_samples
 from specviz.decoding.samples import Samples
 from specviz.errors import EvidenceError
 from specviz.evidence.decoder import SHARED, build_decoder
-from specviz.evidence.hypothesis_tests import TestReport
 from specviz.evidence.sampling.plan import INTERIM, SCHEDULE, SequentialCells
 from specviz.evidence.sampling.session import Session
+from specviz.evidence.testing.hypothesis_tests import TestReport
 from specviz.models.pairs.loading import LoadedPair
 from specviz.progress import ProgressCallback, scale_progress
 from specviz.settings import Settings

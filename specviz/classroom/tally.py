@@ -11,7 +11,7 @@ import numpy as np
 
 from specviz.classroom.records import SAMPLES_PER_STUDENT, Assignment, derive_task_seed
 from specviz.classroom.store import SampleBlock
-from specviz.evidence.results import CellShares
+from specviz.evidence.testing.results import CellShares
 from specviz.randomness import PhiloxRandomness, Purpose
 
 BINS = 10  # of predicted probabilities

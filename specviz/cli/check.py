@@ -16,7 +16,7 @@ from specviz.cli.common.progress import Progress
 from specviz.records import to_json_fields
 
 if TYPE_CHECKING:
-    from specviz.evidence.certificate import FieldResult
+    from specviz.evidence.sampling.certificate import FieldResult
 
 
 EXIT_CODES = {"redrawn": 0, "altered": 1, "not redrawn": 4}
@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from specviz.evidence.certificate import ALTERED, check_certificate, read_certificate
+    from specviz.evidence.sampling.certificate import ALTERED, check_certificate, read_certificate
 
     record = read_certificate(options.certificate)
     lines, missing = check_certificate(record), ""
@@ -53,7 +53,7 @@ def redraw_samples(
     record: dict[str, Any], lines: list[FieldResult], options: argparse.Namespace
 ) -> tuple[list[FieldResult], str]:
     """Draw the samples again: (updated lines, ""); if the models are not available, (the same lines, the reason)."""
-    from specviz.evidence.certificate import ModelsUnavailableError, load_models, redraw_certificate
+    from specviz.evidence.sampling.certificate import ModelsUnavailableError, load_models, redraw_certificate
 
     try:
         pair = load_models(record, read_pair_name(options) if options.pair or options.target or options.draft else None)
@@ -68,7 +68,7 @@ def summarize_lines(lines: list[FieldResult], missing: str) -> dict[str, Any]:
 
     missing: why nothing was redrawn; '' if it was
     """
-    from specviz.evidence.certificate import ALTERED, CONFIRMED, SELF_CONSISTENT
+    from specviz.evidence.sampling.certificate import ALTERED, CONFIRMED, SELF_CONSISTENT
 
     states = [line.state for line in lines]
     counts = f"{states.count(CONFIRMED)} fields {CONFIRMED}, {states.count(SELF_CONSISTENT)} {SELF_CONSISTENT}"
@@ -89,7 +89,7 @@ def summarize_lines(lines: list[FieldResult], missing: str) -> dict[str, Any]:
 
 def format_outcome(found: dict[str, Any]) -> str:
     """One line for each field, altered ones last; then the summary and its basis."""
-    from specviz.evidence.certificate import ALTERED
+    from specviz.evidence.sampling.certificate import ALTERED
 
     fields = sorted(found["fields"], key=lambda line: line["state"] == ALTERED)
     rows = [f"{line['state']:<37} {line['field']:<55} {line['why']}" for line in fields]

@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from specviz.evidence.sample_files import compare_files, read_samples
+    from specviz.evidence.sampling.sample_files import compare_files, read_samples
     from specviz.export.folder import check_writable
 
     if options.out:

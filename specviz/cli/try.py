@@ -181,7 +181,7 @@ def format_fit(preflight: Preflight) -> str:
 def format_exactness(found: Assessment) -> str:
     """The verdict on the samples, what they exercised, and what was computed without samples."""
     from specviz.decoding.samples import Coverage
-    from specviz.evidence.results import describe_coverage
+    from specviz.evidence.testing.results import describe_coverage
 
     report = found.report
     assert report is not None, "it was sampled"

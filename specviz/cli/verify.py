@@ -105,14 +105,14 @@ def read_verify_settings(options: argparse.Namespace) -> Settings:
 
 def report_sample_file(settings: Settings, options: argparse.Namespace) -> dict[str, Any]:
     """The report of one sample file against the target's distribution. The prompt comes from the file."""
-    from specviz.evidence.sample_files import read_samples
+    from specviz.evidence.sampling.sample_files import read_samples
 
     file = read_samples(options.sample_file)
     if settings.prompt not in ("", file.prompt):
         sentence = f"--prompt {settings.prompt[:80]!r} is not the prompt of the file, {file.prompt[:80]!r}. Leave it out, or give that one."
         raise SettingsError("prompt", settings.prompt, f"left out, or the prompt of the file, {file.prompt[:80]!r}", sentence)
-    from specviz.evidence.hypothesis_tests import TestPlan
-    from specviz.evidence.sample_files import report_against_weights
+    from specviz.evidence.sampling.sample_files import report_against_weights
+    from specviz.evidence.testing.hypothesis_tests import TestPlan
 
     plan, pair = partial(TestPlan.for_distance, tv=options.min_tv), load_models(settings)
     return report_against_weights(file, replace(settings, prompt=file.prompt), plan, pair, Progress(f"{file.name}: testing"))
@@ -194,7 +194,7 @@ def format_report(record: dict[str, Any]) -> str:
 
 def _format_distance(one: dict[str, Any]) -> list[str]:
     from specviz.decoding.samples import Coverage
-    from specviz.evidence.results import describe_coverage
+    from specviz.evidence.testing.results import describe_coverage
     from specviz.statistics.finding import format_count
 
     exercised = [f"  exercised: {describe_coverage(Coverage.from_record(one['exercised']))}"] if one.get("exercised") else []

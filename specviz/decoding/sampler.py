@@ -164,7 +164,7 @@ def sample_with_shared_distributions(
 
     ``keep`` is called with the state after each pass, whose arrays change afterward; a ``state`` continues the same call, to the
     last bit. Distributions come from passes over trees of texts, the engine's from chains. In float32 they differ in the seventh
-    digit, so a sample with a random number that close to its threshold may differ (``specviz.evidence.borderline`` finds these).
+    digit, so a sample with a random number that close to its threshold may differ (``specviz.evidence.testing.borderline`` finds these).
     Memory: 4 (L + 1) bytes per sample and stream, and the distributions of one pass. Raises SettingsError for a rule that does
     not judge token by token, and for a proposer of anything but chains of fixed length.
     """

@@ -20,12 +20,13 @@ from specviz.decoding.sampler import (
 )
 from specviz.decoding.samples import Samples
 from specviz.errors import SettingsError
-from specviz.evidence import assisted, results
+from specviz.evidence import assisted
 from specviz.evidence.analytic.along_text import check_pair_along_text
-from specviz.evidence.borderline import find_borderline
-from specviz.evidence.enumeration import Components
+from specviz.evidence.analytic.enumeration import Components
 from specviz.evidence.mistakes.registry import VARIANTS
-from specviz.evidence.partition import Partition
+from specviz.evidence.testing import results
+from specviz.evidence.testing.borderline import find_borderline
+from specviz.evidence.testing.partition import Partition
 from specviz.models.base import LanguageModel
 from specviz.models.cache.decoder import LARGE_VOCABULARY
 from specviz.models.continuations import MemoizedPaths

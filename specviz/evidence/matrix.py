@@ -27,13 +27,13 @@ from specviz.decoding.method_checks import build_rule
 from specviz.decoding.sampler import iterate_rounds
 from specviz.decoding.samples import NONE, Coverage, Samples, count_events
 from specviz.errors import DamagedModelError, ModelError, SettingsError
+from specviz.evidence.analytic.enumeration import Components
 from specviz.evidence.decoder import ENGINE, SPECULATIVE, TARGET, Decoder
-from specviz.evidence.enumeration import Components
-from specviz.evidence.hypothesis_tests import TestPlan, decide_verdict
-from specviz.evidence.partition import Partition, build_partition
-from specviz.evidence.results import NOTHING_TESTED, describe_unreached
 from specviz.evidence.sampling.plan import SamplingPlan
 from specviz.evidence.sampling.session import Session
+from specviz.evidence.testing.hypothesis_tests import TestPlan, decide_verdict
+from specviz.evidence.testing.partition import Partition, build_partition
+from specviz.evidence.testing.results import NOTHING_TESTED, describe_unreached
 from specviz.jobs.tasks import Executor, PairRef, allow_paths
 from specviz.models.base import LanguageModel
 from specviz.models.continuations import iterate_distributions_after

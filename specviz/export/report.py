@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 
 from specviz.errors import SettingsError
 from specviz.evidence.mistakes.published import PUBLISHED_MISTAKES
-from specviz.evidence.results import label_cell
+from specviz.evidence.testing.results import label_cell
 from specviz.export.folder import write_folder
 from specviz.export.manifest import build_drafting_options, build_sampling_options, describe_recorded_conditions
 from specviz.export.package import NO_FIGURES, Package, Picture, can_draw, quote_text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from specviz.evidence.results import BEYOND, BINS, CellShares, SeedPValues
+from specviz.evidence.testing.results import BEYOND, BINS, CellShares, SeedPValues
 from specviz.figures.charts import escape_label, shorten_label
 from specviz.figures.lazy_plotly import go
 from specviz.figures.theme import BAND, GRAY, GRID, INK, LEGEND, MEANINGS, PERCENT

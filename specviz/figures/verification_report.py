@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from specviz.evidence.results import label_cell
+from specviz.evidence.testing.results import label_cell
 from specviz.figures.charts import escape_label, shorten_label
 from specviz.figures.lazy_plotly import go
 from specviz.figures.theme import MEANINGS, REPORT_MARK

@@ -14,7 +14,7 @@ from specviz.decoding.samples import NONE, Samples
 from specviz.evidence.decoder import ENGINE, SHARED, build_decoder, explain_engine_only
 from specviz.evidence.mistakes.components import ChangedModel, concentrate_on_argmax
 from specviz.evidence.mistakes.registry import MISTAKES
-from specviz.evidence.sample_files import SampleFile, parse_samples
+from specviz.evidence.sampling.sample_files import SampleFile, parse_samples
 from specviz.models.pairs.pair import LoadedPair
 from specviz.proposers.no_draft import NoDraft
 from specviz.randomness import PhiloxRandomness

@@ -1,7 +1,7 @@
 """Servers that misbehave under an audit or a measurement: a sentence each, what was collected is kept, and the verdict says what it does not cover.
 
 BAD has the audit's cases. 40 samples of each server are too few for a verdict, which is not what these tests are about. Elsewhere are an audit's
-server that stops in the middle (test_command.py), texts that are streamed in one piece (tests/evidence/test_whole_texts.py), and what a measurement
+server that stops in the middle (test_command.py), texts that are streamed in one piece (tests/evidence/sampling/test_whole_texts.py), and what a measurement
 says of no usage, repeated answers, 429 and an end in the middle (pays/test_command.py).
 """
 

@@ -24,8 +24,8 @@ from specviz.audit.findings import confirmation
 from specviz.audit.protocol.body_fields import find_distribution_fields
 from specviz.audit.protocol.body_rules import read_body_rules
 from specviz.audit.run import AuditRequest
-from specviz.evidence.certificate import ALTERED, check_certificate
-from specviz.evidence.report import find_changes
+from specviz.evidence.sampling.certificate import ALTERED, check_certificate
+from specviz.evidence.testing.report import find_changes
 from specviz.models.pairs import loading
 from specviz.models.pairs.generation_rules import NO_RULES
 from specviz.statistics.finding import ALPHA

@@ -1,7 +1,7 @@
 """Exact decoders of six kinds pass the audit's tests of samples, seed after seed.
 
 An exact decoder is rejected once in 1,000 seeds. Two or more of 20 seeds are rejected with a probability of 2e-4, so a kind fails by chance once in
-5,000 choices of its seeds. tests/evidence/test_whole_texts.py does the same for whole texts.
+5,000 choices of its seeds. tests/evidence/sampling/test_whole_texts.py does the same for whole texts.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from functools import partial
 
 import pytest
 
-from specviz.evidence.hypothesis_tests import TestPlan
-from specviz.evidence.sample_files import report_against_weights
+from specviz.evidence.sampling.sample_files import report_against_weights
+from specviz.evidence.testing.hypothesis_tests import TestPlan
 from specviz.progress import ignore_progress
 from tests.audit.served import build_sample_file, build_settings, draw_mistaken_samples
 from tests.proposer_cases import CASES

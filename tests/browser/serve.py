@@ -13,7 +13,7 @@ from pathlib import Path
 from streamlit.web import cli
 
 from specviz.models.pairs.catalog import PAIRS
-from specviz.web.jobs import cache
+from specviz.web.hosting import cache
 
 ROOT = Path(__file__).resolve().parents[2]
 SHIPPED = Path("shipped")

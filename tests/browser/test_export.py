@@ -125,7 +125,7 @@ def test_a_file_of_draws_is_tested_its_report_leaves_as_a_certificate_and_a_bad_
     expect(page.locator(".filling h3")).to_contain_text("61 samples", timeout=PATIENT)
     expect(page.get_by_text("'draws <i>.jsonl' (61 samples), after “Once <b>$x$</b>”.")).to_be_visible()
     open_fold(page)
-    from specviz.evidence.certificate import ALTERED, check_certificate
+    from specviz.evidence.sampling.certificate import ALTERED, check_certificate
 
     report = json.loads(download_file(page, "report.json").path().read_text(encoding="utf-8"))
     assert report["files"][0]["draws"] == 61 and [line for line in check_certificate(report) if line.state == ALTERED] == []

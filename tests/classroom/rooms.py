@@ -10,8 +10,8 @@ from unittest import mock
 
 from specviz.classroom.records import PHASES, Assignment
 from specviz.classroom.store import RoomStore
-from specviz.evidence import hypothesis_tests
 from specviz.evidence.sampling.plan import make_cells
+from specviz.evidence.testing import hypothesis_tests
 from specviz.settings import Settings
 from specviz.statistics.finding import Finding
 from specviz.statistics.twosample import compute_permutation_test

@@ -15,11 +15,11 @@ from specviz.classroom.store import SampleBlock, take_first_samples
 from specviz.classroom.tally import Race, TaskTally, compute_calibration, compute_outcome, count_votes, rank_choices
 from specviz.decoding.samples import NONE
 from specviz.errors import EvidenceError
-from specviz.evidence.certificate import ALTERED, CONFIRMED, check_certificate, read_blocks, redraw_certificate
 from specviz.evidence.decoder import SHARED, build_decoder
-from specviz.evidence.hypothesis_tests import run_count_tests
-from specviz.evidence.report import seal
+from specviz.evidence.sampling.certificate import ALTERED, CONFIRMED, check_certificate, read_blocks, redraw_certificate
 from specviz.evidence.sampling.plan import INTERIM, SCHEDULE, SequentialCells
+from specviz.evidence.testing.hypothesis_tests import run_count_tests
+from specviz.evidence.testing.report import seal
 from specviz.progress import ignore_progress
 from specviz.randomness import GatheredRandomness, PhiloxRandomness, Purpose
 from tests.classroom.rooms import SETTINGS, build_sample_task, build_task, limit_permutations

@@ -12,8 +12,8 @@ import pytest
 from specviz.__main__ import main
 from specviz.errors import SettingsError
 from specviz.evidence.decoder import Decoder, build_decoder
-from specviz.evidence.hypothesis_tests import TestPlan
 from specviz.evidence.mistakes.registry import MISTAKES
+from specviz.evidence.testing.hypothesis_tests import TestPlan
 from specviz.settings import Settings
 
 

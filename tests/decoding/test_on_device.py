@@ -20,14 +20,14 @@ from specviz.decoding.method_checks import build_rule
 from specviz.decoding.run import record_run
 from specviz.decoding.sampler import Shard, sample_with_engine, sample_with_shared_distributions
 from specviz.errors import UnsupportedModelError
-from specviz.evidence.certificate import redraw_certificate
 from specviz.evidence.decoder import SHARED, build_decoder, list_sampling_modes
-from specviz.evidence.hypothesis_tests import TestPlan, run_tests
 from specviz.evidence.matrix import evaluate_matrix, list_lines
 from specviz.evidence.mistakes.published import PUBLISHED_MISTAKES
 from specviz.evidence.mistakes.registry import MISTAKES
-from specviz.evidence.partition import build_partition
+from specviz.evidence.sampling.certificate import redraw_certificate
 from specviz.evidence.serving_setups.targets import ban_tokens
+from specviz.evidence.testing.hypothesis_tests import TestPlan, run_tests
+from specviz.evidence.testing.partition import build_partition
 from specviz.models.attachments import exits
 from specviz.models.attachments import heads as stored
 from specviz.models.attachments.eagle import EAGLES
@@ -475,7 +475,7 @@ def test_every_family(family):
 @pytest.fixture
 def page_on_device(pair_folders, monkeypatch):
     """The work of pages without a server, its weights on the device."""
-    from specviz.web.jobs import cache, warmup
+    from specviz.web.hosting import cache, warmup
 
     with fake_device():
         pair = load_pair("|".join(map(str, pair_folders)), "cuda", "float32")

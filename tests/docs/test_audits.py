@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from specviz.audit.many_prompts import RECORD
-from specviz.evidence.certificate import ALTERED, check_certificate
+from specviz.evidence.sampling.certificate import ALTERED, check_certificate
 from tools.servers.audits import PLANS, PROMPTS
 from tools.servers.table import AUDIT
 

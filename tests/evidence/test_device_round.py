@@ -12,8 +12,8 @@ import torch
 from specviz.decoding.device.round import DeviceSteps
 from specviz.decoding.engine import advance_prefix
 from specviz.decoding.method_checks import build_rule
+from specviz.evidence.analytic.enumeration import BoxCutter, BoxRandomness, Components
 from specviz.evidence.analytic.fresh import UncachedModel, build_draft_reference
-from specviz.evidence.enumeration import BoxCutter, BoxRandomness, Components
 from specviz.evidence.matrix import draw_samples
 from specviz.models.memoized import MemoizedPair
 from specviz.proposers.draft import DraftModel

@@ -20,7 +20,7 @@ from specviz.cli import matrix as command
 from specviz.decoding.engine import decode
 from specviz.decoding.method_checks import build_rule
 from specviz.evidence import matrix as matrix_module
-from specviz.evidence.enumeration import Components, compute_text_tv, enumerate_output, enumerate_target
+from specviz.evidence.analytic.enumeration import Components, compute_text_tv, enumerate_output, enumerate_target
 from specviz.evidence.matrix import (
     COLUMNS,
     LENGTH,

@@ -18,9 +18,9 @@ import pytest
 
 from specviz.__main__ import main
 from specviz.errors import SettingsError
-from specviz.evidence.hypothesis_tests import TestPlan, TestReport, run_joint_tests
-from specviz.evidence.partition import Partition
-from specviz.evidence.report import build_answer, seal
+from specviz.evidence.testing.hypothesis_tests import TestPlan, TestReport, run_joint_tests
+from specviz.evidence.testing.partition import Partition
+from specviz.evidence.testing.report import build_answer, seal
 from specviz.export import package
 from specviz.export import report as bundle
 from specviz.export.folder import write_folder

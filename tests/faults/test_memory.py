@@ -10,7 +10,7 @@ import torch
 
 from specviz.jobs.queue import MEMORY_FULL, FairQueue
 from specviz.settings import Settings
-from specviz.web.jobs import cache, model_loading, warmup
+from specviz.web.hosting import cache, model_loading, warmup
 
 NONE = 1 << 46  # numbers: 512 TB
 

@@ -15,9 +15,9 @@ from specviz.decoding.run import record_run
 from specviz.decoding.sampler import Shard, sample_with_engine, sample_with_shared_distributions
 from specviz.errors import ModelError, SettingsError
 from specviz.evidence.analytic.along_text import check_pair_along_text
+from specviz.evidence.analytic.enumeration import Components, compute_text_tv, enumerate_output, enumerate_target
 from specviz.evidence.analytic.fresh import build_draft_reference
 from specviz.evidence.decoder import build_decoder
-from specviz.evidence.enumeration import Components, compute_text_tv, enumerate_output, enumerate_target
 from specviz.models.pairs.fingerprint import hash_pair
 from specviz.models.pairs.loading import build_pair, load_pair
 from specviz.models.pairs.mapped import MappedPair, keep_last

@@ -9,7 +9,7 @@ import torch
 from specviz.__main__ import main
 from specviz.cli.common.command_options import add_pair_options, read_pair_name
 from specviz.errors import ModelError
-from specviz.evidence import certificate
+from specviz.evidence.sampling import certificate
 from specviz.models.attachments import exits
 from specviz.models.fast_llama.draft_8bit import is_rounded
 from specviz.models.pairs.loading import load_pair

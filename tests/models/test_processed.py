@@ -12,7 +12,7 @@ import pytest
 import torch
 from transformers import NoBadWordsLogitsProcessor, RepetitionPenaltyLogitsProcessor, SuppressTokensLogitsProcessor
 
-from specviz.evidence.enumeration import Components, compute_text_tv, enumerate_output, enumerate_target
+from specviz.evidence.analytic.enumeration import Components, compute_text_tv, enumerate_output, enumerate_target
 from specviz.evidence.serving_setups.targets import OncePerRoundModel, ProcessedDrawsRule, ban_tokens
 from specviz.models.cache.decoder import CachedModel
 from specviz.models.processed import ProcessedModel

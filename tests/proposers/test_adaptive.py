@@ -9,7 +9,7 @@ import torch
 
 from specviz.decoding.engine import advance_prefix, decode, step
 from specviz.errors import SettingsError
-from specviz.evidence.enumeration import Components, Enumerator, compute_text_tv, enumerate_output, enumerate_target
+from specviz.evidence.analytic.enumeration import Components, Enumerator, compute_text_tv, enumerate_output, enumerate_target
 from specviz.proposers import adaptive as policies
 from specviz.proposers.adaptive import (
     DRAFT_LENGTH_POLICIES,

@@ -20,9 +20,9 @@ from specviz.decoding.engine import decode, sample_target_only
 from specviz.decoding.method_checks import build_rule
 from specviz.errors import DamagedModelError, ModelError, SettingsError, UnsupportedModelError
 from specviz.evidence.analytic.along_text import check_pair_along_text
+from specviz.evidence.analytic.enumeration import Components, compute_text_tv, enumerate_output, enumerate_target
 from specviz.evidence.analytic.fresh import UncachedDraftHead
 from specviz.evidence.decoder import build_decoder
-from specviz.evidence.enumeration import Components, compute_text_tv, enumerate_output, enumerate_target
 from specviz.models.attachments import eagle as stored
 from specviz.models.attachments.eagle import EAGLES, WEIGHTS, load_eagle, save_eagle
 from specviz.models.attachments.folder import CONFIG

@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save_file
 from specviz.__main__ import main
 from specviz.decoding.engine import decode, sample_target_only, step
 from specviz.errors import ModelError, SettingsError
-from specviz.evidence.enumeration import Components, compute_text_tv, enumerate_output, enumerate_target
+from specviz.evidence.analytic.enumeration import Components, compute_text_tv, enumerate_output, enumerate_target
 from specviz.models.attachments import heads as stored
 from specviz.models.attachments.folder import ResidualBlock
 from specviz.models.attachments.heads import HEADS, WEIGHTS, Heads, load_heads, save_heads

@@ -9,7 +9,13 @@ import torch
 from specviz.decoding.engine import decode, step
 from specviz.decoding.method_checks import build_rule
 from specviz.errors import SettingsError
-from specviz.evidence.enumeration import Components, compute_text_tv, compute_tokens_per_pass, enumerate_output, enumerate_target
+from specviz.evidence.analytic.enumeration import (
+    Components,
+    compute_text_tv,
+    compute_tokens_per_pass,
+    enumerate_output,
+    enumerate_target,
+)
 from specviz.proposers import adaptive as policies
 from specviz.proposers.draft import DraftModel
 from specviz.proposers.several_chains import SeveralChains

@@ -223,7 +223,7 @@ def test_a_site_is_written_without_models_and_without_the_app():
     """The process has read Streamlit and Plotly before; nothing of torch."""
     done = run_fresh(
         "import sys\nfrom specviz.static_site.build import build_files\nbuild_files()\n"
-        "app = [name for name in sys.modules if name.startswith(('specviz.web.common', 'specviz.web.hosting', 'specviz.web.jobs'))]\n"
+        "app = [name for name in sys.modules if name.startswith(('specviz.web.common', 'specviz.web.hosting'))]\n"
         "assert not app and not {'torch', 'transformers'} & set(sys.modules)"
     )
     assert done.returncode == 0, done.stderr

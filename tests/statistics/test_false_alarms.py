@@ -12,8 +12,8 @@ import pytest
 from scipy import stats
 
 from specviz.decoding.sampler import Shard, sample_with_shared_distributions
-from specviz.evidence.partition import build_partition
-from specviz.evidence.scores import score_samples
+from specviz.evidence.testing.partition import build_partition
+from specviz.evidence.testing.scores import score_samples
 from specviz.proposers.draft import DraftModel
 from specviz.randomness import PhiloxRandomness
 from specviz.settings import Settings

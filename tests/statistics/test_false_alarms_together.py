@@ -14,8 +14,8 @@ from scipy import stats
 
 from specviz.decoding.engine import TargetOnlyRandomness
 from specviz.decoding.sampler import Shard, sample_with_shared_distributions
-from specviz.evidence.hypothesis_tests import TestPlan, run_tests
-from specviz.evidence.partition import build_partition
+from specviz.evidence.testing.hypothesis_tests import TestPlan, run_tests
+from specviz.evidence.testing.partition import build_partition
 from specviz.proposers.draft import DraftModel
 from specviz.proposers.no_draft import NoDraft
 from specviz.randomness import PhiloxRandomness

@@ -14,7 +14,7 @@ import torch
 from specviz.decoding.engine import decode, step
 from specviz.decoding.method_checks import build_rule
 from specviz.errors import SettingsError
-from specviz.evidence.enumeration import (
+from specviz.evidence.analytic.enumeration import (
     Components,
     Enumerator,
     compute_text_tv,

@@ -18,7 +18,7 @@ import pytest
 from specviz.decoding.engine import step
 from specviz.decoding.method_checks import build_rule
 from specviz.errors import SettingsError
-from specviz.evidence.enumeration import Components, Enumerator, compute_text_tv, enumerate_target
+from specviz.evidence.analytic.enumeration import Components, Enumerator, compute_text_tv, enumerate_target
 from specviz.models.table import TableModel
 from specviz.proposers import adaptive as policies
 from specviz.proposers.base import HiddenStateProposer

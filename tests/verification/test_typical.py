@@ -15,7 +15,7 @@ import torch
 from specviz.decoding.engine import step
 from specviz.decoding.method_checks import build_rule
 from specviz.errors import SettingsError
-from specviz.evidence.enumeration import Components, compute_text_tv, enumerate_output, enumerate_target
+from specviz.evidence.analytic.enumeration import Components, compute_text_tv, enumerate_output, enumerate_target
 from specviz.models.table import TableModel
 from specviz.proposers.draft import DraftModel
 from specviz.randomness import PhiloxRandomness, Prefix

@@ -18,7 +18,7 @@ from specviz.models.pairs.names import PairPlaces
 from specviz.training.corpus import save_tokenizer, train_tokenizer
 from specviz.web.common import pairs, session
 from specviz.web.exactness import export as exact_export
-from specviz.web.jobs import cache, warmup
+from specviz.web.hosting import cache, warmup
 from specviz.web.one_round import export as round_export
 from specviz.web.speed import export as speed_export
 from specviz.web.speed import work as speed_work

@@ -19,9 +19,9 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from specviz.errors import EvidenceError
-from specviz.evidence.four_rules import account_for_tokens
-from specviz.evidence.results import CellShares, SeedPValues
-from specviz.evidence.sample_files import parse_samples
+from specviz.evidence.analytic.four_rules import account_for_tokens
+from specviz.evidence.sampling.sample_files import parse_samples
+from specviz.evidence.testing.results import CellShares, SeedPValues
 from specviz.export.manifest import build_facts
 from specviz.figures.pages_and_glossary import PAGES
 from specviz.figures.token_bars import BarPanel, plot_panels

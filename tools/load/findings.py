@@ -120,8 +120,8 @@ def run_link(link: str, rounds: int) -> TraceContent:
     from specviz.decoding.run import record_run
     from specviz.settings import Settings
     from specviz.threads import limit_threads
-    from specviz.web.jobs import cache
-    from specviz.web.jobs.server_queue import count_threads_per_job
+    from specviz.web.hosting import cache
+    from specviz.web.hosting.server_queue import count_threads_per_job
     from specviz.web.one_round.payload import build_round_payload
     from specviz.web.one_round.state import AHEAD
 

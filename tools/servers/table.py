@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from specviz.audit.many_prompts import RECORD
-from specviz.evidence.whole_texts import WHOLE_TEXTS
+from specviz.evidence.sampling.whole_texts import WHOLE_TEXTS
 from specviz.statistics.finding import format_count, format_p_value
 
 HEAD = (

@@ -1,5 +1,5 @@
 // Four exact rules on the same pair of distributions over a block of two draft tokens: the same enumeration as
-// specviz/evidence/four_rules.py. tests/js/one_token.test.js compares it, and the acceptance bounds, with specviz/verification/.
+// specviz/evidence/analytic/four_rules.py. tests/js/one_token.test.js compares it, and the acceptance bounds, with specviz/verification/.
 
 import { add } from "../lib/arithmetic.js";
 

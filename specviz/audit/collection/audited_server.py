@@ -20,9 +20,9 @@ from specviz.audit.profiles.recognition import RecognizedServer, recognize_serve
 from specviz.audit.protocol.endpoint import FEW_TRIES, Endpoint
 from specviz.audit.protocol.sampling_request import SamplingRequest
 from specviz.errors import EndpointError, SettingsError
-from specviz.evidence.hypothesis_tests import CELLS, MARGIN, TestPlan
-from specviz.evidence.report import seal
-from specviz.evidence.sample_files import FEWEST_DF
+from specviz.evidence.sampling.sample_files import FEWEST_DF
+from specviz.evidence.testing.hypothesis_tests import CELLS, MARGIN, TestPlan
+from specviz.evidence.testing.report import seal
 from specviz.models.pairs.pair import LoadedPair
 from specviz.progress import ProgressCallback, ignore_progress, scale_progress
 from specviz.records import to_json_fields

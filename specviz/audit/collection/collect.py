@@ -37,7 +37,7 @@ from specviz.audit.profiles.recognition import (
 from specviz.audit.protocol.endpoint import Endpoint
 from specviz.audit.protocol.sampling_request import SamplingRequest
 from specviz.errors import EndpointError, SettingsError, SpecvizError, TraceError
-from specviz.evidence.sample_files import ENDED, LARGEST, LINE
+from specviz.evidence.sampling.sample_files import ENDED, LARGEST, LINE
 from specviz.jobs.daemon_threads import DaemonThreadPool
 from specviz.progress import ProgressCallback, ignore_progress
 from specviz.records import Schema, list_versions, read_json, record_key, to_json_fields

@@ -17,7 +17,7 @@ from specviz.audit.collection.size import CONFIRMATION_REGION, SEED_REGION, comp
 from specviz.audit.profiles.base import ServerProfile
 from specviz.decoding.samples import NONE
 from specviz.errors import EndpointError
-from specviz.evidence.whole_texts import LOG_FLOOR, score_texts
+from specviz.evidence.sampling.whole_texts import LOG_FLOOR, score_texts
 from specviz.models.pairs.pair import LoadedPair
 from specviz.records import to_json_fields
 from specviz.settings import Settings

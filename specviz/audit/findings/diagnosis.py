@@ -43,7 +43,7 @@ from specviz.audit.findings.temperature_chain import MIXED, fit_temperature_chai
 from specviz.decoding.samples import Samples
 from specviz.evidence.mistakes.published import PUBLISHED_MISTAKES
 from specviz.evidence.mistakes.registry import drop_warpers
-from specviz.evidence.scores import group_by_prefix
+from specviz.evidence.testing.scores import group_by_prefix
 from specviz.models.base import LanguageModel
 from specviz.models.pairs.pair import LoadedPair
 from specviz.progress import ProgressCallback, ignore_progress, scale_progress

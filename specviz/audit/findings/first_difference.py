@@ -9,8 +9,8 @@ from typing import Any
 
 from specviz.audit.findings.prefix_table import MIN_SAMPLES_PER_PREFIX, PrefixTable
 from specviz.errors import EvidenceError
-from specviz.evidence.sample_files import Sample
-from specviz.evidence.scores import group_by_prefix
+from specviz.evidence.sampling.sample_files import Sample
+from specviz.evidence.testing.scores import group_by_prefix
 from specviz.records import record_key
 from specviz.statistics.finding import ALPHA, format_p_value
 from specviz.statistics.goodness import compute_chi_square

@@ -18,12 +18,12 @@ import torch
 
 from specviz.decoding.samples import NONE
 from specviz.errors import EvidenceError, SettingsError
-from specviz.evidence import results
 from specviz.evidence.decoder import build_decoder
-from specviz.evidence.hypothesis_tests import CELLS, TestPlan, TestReport, run_joint_tests
-from specviz.evidence.partition import Partition
-from specviz.evidence.report import build_report
-from specviz.evidence.sample_files import FEWEST, SampleFile, refuse_other_settings, refuse_repeats
+from specviz.evidence.sampling.sample_files import FEWEST, SampleFile, refuse_other_settings, refuse_repeats
+from specviz.evidence.testing import results
+from specviz.evidence.testing.hypothesis_tests import CELLS, TestPlan, TestReport, run_joint_tests
+from specviz.evidence.testing.partition import Partition
+from specviz.evidence.testing.report import build_report
 from specviz.models.base import LanguageModel
 from specviz.models.continuations import iterate_distributions_after
 from specviz.models.pairs.pair import LoadedPair

@@ -22,13 +22,13 @@ from specviz.audit.findings.reproduction import ReproducibleRequest, plan_reprod
 from specviz.audit.findings.text_samples import run_text_tests
 from specviz.audit.protocol.body_rules import describe_body_rules
 from specviz.errors import EvidenceError
-from specviz.evidence.certificate import read_test_report, recompute_masses
-from specviz.evidence.hypothesis_tests import CELLS, TestPlan
-from specviz.evidence.partition import Partition, build_partition
-from specviz.evidence.report import seal
-from specviz.evidence.sample_files import SampleFile, compare_files, convert_to_samples, report_against_weights
+from specviz.evidence.sampling.certificate import read_test_report, recompute_masses
+from specviz.evidence.sampling.sample_files import SampleFile, compare_files, convert_to_samples, report_against_weights
+from specviz.evidence.sampling.whole_texts import explain_no_test, run_whole_text_tests
 from specviz.evidence.serving_setups.targets import round_to_bfloat16
-from specviz.evidence.whole_texts import explain_no_test, run_whole_text_tests
+from specviz.evidence.testing.hypothesis_tests import CELLS, TestPlan
+from specviz.evidence.testing.partition import Partition, build_partition
+from specviz.evidence.testing.report import seal
 from specviz.models.pairs.catalog import OVERHEAD
 from specviz.models.pairs.families import find_free_memory
 from specviz.models.pairs.generation_rules import NO_RULES, GenerationRules

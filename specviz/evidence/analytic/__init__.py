@@ -1,1 +1,1 @@
-"""The next-token distribution of the real decoder, with its caches, against an uncached pass of the target."""
+"""The exact distribution of what a decoder writes, without a sample: by enumeration, and along a text by the real decoder with its caches."""

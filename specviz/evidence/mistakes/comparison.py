@@ -8,7 +8,7 @@ from itertools import islice
 from math import sqrt
 from typing import TYPE_CHECKING
 
-from specviz.evidence.results import CellShares, FillStep, SamplingResult, list_filling
+from specviz.evidence.testing.results import CellShares, FillStep, SamplingResult, list_filling
 from specviz.trace import Round
 
 if TYPE_CHECKING:

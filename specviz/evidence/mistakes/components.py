@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from specviz.evidence.enumeration import Address
+from specviz.evidence.analytic.enumeration import Address
 from specviz.models.base import LanguageModel
 from specviz.proposers.draft import DraftModel
 from specviz.proposers.trees.fixed import FixedTree

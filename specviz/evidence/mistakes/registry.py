@@ -13,7 +13,7 @@ from typing import cast
 
 from torch import Tensor
 
-from specviz.evidence.enumeration import Components, Text, Wrapper, compute_text_tv, enumerate_output, enumerate_target
+from specviz.evidence.analytic.enumeration import Components, Text, Wrapper, compute_text_tv, enumerate_output, enumerate_target
 from specviz.evidence.mistakes import components, rules
 from specviz.evidence.mistakes.components import (
     BestOfDrawnProposer,

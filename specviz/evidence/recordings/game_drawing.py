@@ -11,8 +11,8 @@ from specviz.decoding.samples import Samples
 from specviz.evidence.decoder import ENGINE, SHARED, build_decoder
 from specviz.evidence.mistakes.published import PUBLISHED_MISTAKES, PublishedMistake
 from specviz.evidence.mistakes.registry import MISTAKES
-from specviz.evidence.partition import build_partition
 from specviz.evidence.recordings.games import ALPHA, CELLS, MIN_MASS, POWER, RecordedGames, SampleGame
+from specviz.evidence.testing.partition import build_partition
 from specviz.glyphs import read_piece
 from specviz.models.pairs.loading import LoadedPair
 from specviz.progress import ProgressCallback

@@ -11,7 +11,9 @@ from specviz.evidence.decoder import SHARED, build_decoder
 from specviz.evidence.mistakes.comparison import LONG, POINTS, TEXTS, DistanceCurve, MistakeResult, find_first_differences
 from specviz.evidence.mistakes.registry import VARIANTS
 from specviz.evidence.recordings.samples import DecoderSamplesRecord, MistakeSamplesRecord
-from specviz.evidence.results import (
+from specviz.evidence.sampling.plan import make_cells
+from specviz.evidence.sampling.session import SamplingSpec, SideBySide, compute_seed_p_values, write_texts
+from specviz.evidence.testing.results import (
     CELLS,
     DECODERS,
     LEAST,
@@ -23,8 +25,6 @@ from specviz.evidence.results import (
     SeedPValues,
     label_cells,
 )
-from specviz.evidence.sampling.plan import make_cells
-from specviz.evidence.sampling.session import SamplingSpec, SideBySide, compute_seed_p_values, write_texts
 from specviz.models.pairs.fingerprint import hash_pair
 from specviz.models.pairs.loading import LoadedPair
 from specviz.progress import ProgressCallback

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from specviz.evidence.mistakes.comparison import MistakeResult
-from specviz.evidence.results import ExactnessResult
+from specviz.evidence.testing.results import ExactnessResult
 from specviz.records import Record, Schema
 from specviz.settings import Settings
 

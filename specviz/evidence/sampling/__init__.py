@@ -1,1 +1,1 @@
-"""Sampling sessions: how a decoder is sampled, drawing and counting its samples, and the file of a session that resumes."""
+"""Where samples come from: sessions that draw them, files of any server, and the redraw that checks a certificate."""

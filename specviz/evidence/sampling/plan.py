@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from specviz.evidence.hypothesis_tests import TestPlan
-from specviz.evidence.partition import NextTokens, Partition, build_partition
 from specviz.evidence.sampling.effort import SamplingEffort
+from specviz.evidence.testing.hypothesis_tests import TestPlan
+from specviz.evidence.testing.partition import NextTokens, Partition, build_partition
 from specviz.models.pairs.loading import LoadedPair
 from specviz.progress import ProgressCallback, ignore_progress
 from specviz.settings import Settings

@@ -31,13 +31,13 @@ from specviz.evidence.decoder import (
     list_sampling_modes,
     sample_together,
 )
-from specviz.evidence.hypothesis_tests import TestPlan, TestReport, run_count_tests, run_tests
 from specviz.evidence.mistakes.comparison import DistanceCurve, DraftingCounts
-from specviz.evidence.partition import Partition, build_partition
-from specviz.evidence.report import build_report
-from specviz.evidence.results import CELLS, LEAST, CellShares, InterimTest
 from specviz.evidence.sampling.plan import INTERIM, SINGLE, SamplingPlan, SequentialCells, make_cells
 from specviz.evidence.sampling.saved_samples import ModeSamples, SavedSamples, add_coverage
+from specviz.evidence.testing.hypothesis_tests import TestPlan, TestReport, run_count_tests, run_tests
+from specviz.evidence.testing.partition import Partition, build_partition
+from specviz.evidence.testing.report import build_report
+from specviz.evidence.testing.results import CELLS, LEAST, CellShares, InterimTest
 from specviz.jobs.tasks import Executor, PairRef, allow_paths, describe_models
 from specviz.models.base import LanguageModel
 from specviz.models.pairs.loading import LoadedPair

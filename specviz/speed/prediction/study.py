@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from specviz.errors import TraceError
-from specviz.evidence.report import compute_digest
+from specviz.evidence.testing.report import compute_digest
 from specviz.jobs.tasks import Executor, PairRef
 from specviz.models.pairs.fingerprint import hash_pair
 from specviz.models.pairs.loading import LoadedPair, load_pair

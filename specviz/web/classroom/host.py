@@ -1,7 +1,7 @@
 """The rooms of this server: one store, and a session with what the process knows of each room besides.
 
 A room's samples are drawn in batches: requests that come while a batch is drawn are in the next one. The work waits in the queue of
-the pages and runs where theirs does (web/jobs/server_workers).
+the pages and runs where theirs does (web/hosting/server_workers).
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from specviz.process import SharedInstance
 from specviz.progress import ProgressCallback, ignore_progress
 from specviz.settings import Settings
 from specviz.web.classroom.results import ClassSamplesResult, PredictionResult, RaceResult, TaskResult, VoteResult
+from specviz.web.hosting import model_loading, server_workers
 from specviz.web.hosting.limits import ActionRateLimiter
 from specviz.web.hosting.server_options import load_options
-from specviz.web.jobs import model_loading, server_workers
-from specviz.web.jobs.server_queue import get_server_queue
+from specviz.web.hosting.server_queue import get_server_queue
 
 if TYPE_CHECKING:
     from specviz.evidence.sampling.session import Session

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from specviz.classroom.records import MAX_GAMMA, MAX_SAMPLES_EACH, RACE_METHODS, SAMPLE_SIZES, Assignment
 from specviz.classroom.tally import Calibration, ClassSamples, Race, Votes
-from specviz.evidence.results import NO_DRAFT, NOTHING_TESTED, CellShares
+from specviz.evidence.testing.results import NO_DRAFT, NOTHING_TESTED, CellShares
 from specviz.export.package import Picture, Rows, quote_text
 from specviz.figures import cell_shares
 from specviz.figures.numbers import format_probability

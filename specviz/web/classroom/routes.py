@@ -30,7 +30,7 @@ from specviz.web.classroom.host import NO_TASK, PAGE, ClassroomHost, RoomSession
 from specviz.web.classroom.work import prepare_task
 from specviz.web.common.error_sentences import explain_error
 from specviz.web.hosting.limits import ActionRateLimiter
-from specviz.web.jobs.server_queue import get_server_queue
+from specviz.web.hosting.server_queue import get_server_queue
 
 FOLDER = "room"
 MAX_BYTES = 4_000  # of a request

@@ -16,7 +16,7 @@ from specviz.classroom.records import KINDS, LENGTHS, Assignment, Room
 from specviz.classroom.store import StoreError
 from specviz.errors import SettingsError, SpecvizError
 from specviz.evidence.mistakes.published import REPORTED
-from specviz.evidence.results import CellShares
+from specviz.evidence.testing.results import CellShares
 from specviz.figures.cell_shares import compute_rows_end
 from specviz.figures.components import read_styles
 from specviz.web.classroom import export as exports
@@ -45,7 +45,7 @@ from specviz.web.common.side_by_side.payload import build_frames, build_histogra
 from specviz.web.common.side_by_side.state import load_recorded_samples
 from specviz.web.common.side_by_side.view import histogram
 from specviz.web.common.side_by_side.words import PageVerdict, describe_conditions
-from specviz.web.jobs import cache
+from specviz.web.hosting import cache
 
 WALL_INTERVAL, DESK_INTERVAL = 1.0, 2.0  # seconds between two updates
 EXAMPLE_TEXTS = HISTOGRAM | {"answerFirst": True, "signs": []}  # of its histograms: its rows are words

@@ -13,7 +13,7 @@ from typing import Any
 
 from specviz.classroom.records import RACE_METHODS
 from specviz.classroom.tally import Calibration, RaceChoice, Votes
-from specviz.evidence.results import CellShares
+from specviz.evidence.testing.results import CellShares
 from specviz.figures.charts import shorten_label
 from specviz.figures.numbers import format_probability
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from specviz.classroom.records import KINDS, Room
-from specviz.evidence.results import LEVEL, REST, CellShares
+from specviz.evidence.testing.results import LEVEL, REST, CellShares
 from specviz.records import HERE, load_toml
 from specviz.settings import Settings
 from specviz.statistics.chernoff import compute_frequency_range
@@ -22,7 +22,7 @@ from specviz.web.common.side_by_side.words import (
 )
 
 if TYPE_CHECKING:
-    from specviz.evidence.results import InterimTest
+    from specviz.evidence.testing.results import InterimTest
 
 TEXTS = load_toml("texts/classroom")
 TASKS = TEXTS["tasks"]

@@ -11,7 +11,7 @@ from specviz.classroom.records import PHASES, Assignment, Room, derive_task_seed
 from specviz.jobs.queue import Ticket
 from specviz.settings import SAMPLING_FIELDS, SETTINGS, Settings
 from specviz.web.classroom.host import RoomSession, load_pair, run_in_worker
-from specviz.web.jobs import model_loading, server_workers
+from specviz.web.hosting import model_loading, server_workers
 
 if TYPE_CHECKING:
     from specviz.models.pairs.loading import LoadedPair

@@ -8,8 +8,8 @@ from specviz.errors import SpecvizError
 from specviz.web.common.elements import show_notes
 from specviz.web.common.error_sentences import explain_error
 from specviz.web.common.page_state import PageState
+from specviz.web.hosting import cache
 from specviz.web.hosting.limits import check_text
-from specviz.web.jobs import cache
 
 ABOUT = "Written with the model’s own chat template, into the field above. What stands there is what the model reads."
 HELP = "One message, or several, each beginning at a line with system:, user: or assistant:. The last one is the user’s."

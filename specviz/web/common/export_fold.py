@@ -16,7 +16,7 @@ from specviz.errors import SpecvizError
 from specviz.export.package import ExportOffer
 from specviz.jobs.queue import Ticket
 from specviz.web.common import session
-from specviz.web.jobs.server_queue import get_server_queue
+from specviz.web.hosting.server_queue import get_server_queue
 
 TYPES = {"csv": "text/csv", "json": "application/json", "html": "text/html", "svg": "image/svg+xml", "zip": "application/zip"}
 BUILDING = "export-building"  # key of the session: page -> job of the file that is being made

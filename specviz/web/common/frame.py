@@ -15,8 +15,7 @@ from specviz.figures.preview import FRONT, NAME, build_tab_title
 from specviz.records import ASSETS
 from specviz.web.common import widget_guard
 from specviz.web.common.component import Component
-from specviz.web.hosting import metrics
-from specviz.web.jobs import warmup
+from specviz.web.hosting import metrics, warmup
 
 LOGO = (ASSETS / "mark.svg").read_text(encoding="utf-8")
 ABOUT = """**specviz** shows exact speculative decoding on real models, one step at a time.

@@ -16,7 +16,7 @@ from typing import Any
 from specviz.errors import CancelledError, SpecvizError
 from specviz.jobs.queue import FairQueue, Ticket
 from specviz.web.common.error_sentences import explain_error
-from specviz.web.jobs.server_queue import get_server_queue
+from specviz.web.hosting.server_queue import get_server_queue
 
 A_LOOK = 0.01  # seconds between two looks at work that is waited for
 STOPS_IN = 0.5  # seconds that a click on Stop waits for the work's next tick

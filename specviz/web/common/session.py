@@ -15,8 +15,8 @@ from specviz.settings import Settings, build_shared_settings, update_names
 from specviz.web.common import pairs
 from specviz.web.common.links import list_host_settings, list_unknown_keys, read_prompt
 from specviz.web.common.page_state import PageState, Work
+from specviz.web.hosting import cache, warmup
 from specviz.web.hosting.admission import COOKIE, unmask_cookie
-from specviz.web.jobs import cache, warmup
 
 State = TypeVar("State", bound=PageState)
 _poll_numbers = itertools.count()

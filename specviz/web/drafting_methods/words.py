@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from specviz.evidence.results import REST, label_cell
+from specviz.evidence.testing.results import REST, label_cell
 from specviz.figures.numbers import format_probability
 from specviz.proposers.trees.node_count import NodeCountCurve
 from specviz.records import load_toml

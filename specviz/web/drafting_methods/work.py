@@ -5,7 +5,7 @@ from __future__ import annotations
 from specviz.jobs.queue import Ticket
 from specviz.speed.records.methods import MethodComparison
 from specviz.web.drafting_methods.state import MethodsQuestion, MethodsState
-from specviz.web.jobs import model_loading
+from specviz.web.hosting import model_loading
 
 RUNS, SAMPLES = 3, 500
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from specviz.evidence.results import CellShares, SeedPValues
+from specviz.evidence.testing.results import CellShares, SeedPValues
 from specviz.export.manifest import build_facts, describe_conditions
 from specviz.export.package import ExportOffer, Package, Picture
 from specviz.figures import cell_shares

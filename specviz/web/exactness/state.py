@@ -8,7 +8,7 @@ from typing import Any
 
 from specviz.errors import SettingsError, SpecvizError
 from specviz.evidence.recordings.samples import DecoderSamplesRecord, has_same_samples
-from specviz.evidence.results import DECODERS, SIZES, ExactnessResult
+from specviz.evidence.testing.results import DECODERS, SIZES, ExactnessResult
 from specviz.settings import Settings, update_names
 from specviz.web.common.error_sentences import explain_error, explain_left_out
 from specviz.web.common.links import read_length, read_link, read_prompt

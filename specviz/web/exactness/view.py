@@ -9,7 +9,7 @@ import streamlit as st
 from streamlit.runtime.uploaded_file_manager import UploadedFile
 
 from specviz.errors import SpecvizError
-from specviz.evidence.results import SEED_SAMPLES, SEEDS, CellShares, SeedPValues
+from specviz.evidence.testing.results import SEED_SAMPLES, SEEDS, CellShares, SeedPValues
 from specviz.records import load_toml
 from specviz.web.common import elements, export_fold, session
 from specviz.web.common.controls import WIDE, Form, fill_fields, read_fields
@@ -34,8 +34,8 @@ from specviz.web.exactness.state import (
     list_sources,
     read_question,
 )  # fmt: skip
+from specviz.web.hosting import warmup
 from specviz.web.hosting.server_options import load_options
-from specviz.web.jobs import warmup
 
 STEPS = {100: "100", 10_000: "10,000"}  # samples of a click; more and fewer are in the fold
 MANY = 10_000  # samples from which 100 more change nothing that a reader could see

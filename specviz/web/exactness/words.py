@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from specviz.evidence.results import NO_DRAFT, NOTHING_TESTED, SEEDS, ExactnessResult, SeedPValues, describe_unreached
+from specviz.evidence.testing.results import NO_DRAFT, NOTHING_TESTED, SEEDS, ExactnessResult, SeedPValues, describe_unreached
 from specviz.export.manifest import build_drafting_options, build_sampling_options
 from specviz.models.pairs.names import format_options
 from specviz.records import load_toml
@@ -26,7 +26,7 @@ from specviz.web.common.side_by_side.words import (
 from specviz.web.exactness.state import AT_ONCE, SERVER_SAMPLES, SOURCES, ExactnessQuestion, ExactnessState
 
 if TYPE_CHECKING:
-    from specviz.evidence.results import InterimTest
+    from specviz.evidence.testing.results import InterimTest
 
 EACH = 0.1  # seconds of an answer, for an example
 FOUND = {"consistent": "no difference", "rejected": "a difference"}  # by a test

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from specviz.errors import EvidenceError
 from specviz.evidence.mistakes.comparison import POINTS
-from specviz.evidence.results import SEED_SAMPLES, SEEDS, ExactnessResult, FillStep, SeedPValues
+from specviz.evidence.testing.results import SEED_SAMPLES, SEEDS, ExactnessResult, FillStep, SeedPValues
 from specviz.export.manifest import find_drafting_changes
 from specviz.jobs.queue import Ticket
 from specviz.progress import ProgressCallback
@@ -20,8 +20,7 @@ from specviz.web.common.side_by_side import work as sampling
 from specviz.web.common.side_by_side.work import SHARD, SamplingWorkspace, encode_settings, report_part
 from specviz.web.exactness.state import AT_ONCE, SERVER, SOURCES, ExactnessState, SampleUpload, ServerRequest, list_sources
 from specviz.web.exactness.words import list_audit_words
-from specviz.web.hosting import limits
-from specviz.web.jobs import cache, model_loading, server_workers
+from specviz.web.hosting import cache, limits, model_loading, server_workers
 
 if TYPE_CHECKING:
     from specviz.decoding.samples import Samples
@@ -117,7 +116,7 @@ def run_many_seeds(state: ExactnessState, ticket: Ticket, seeds: int = SEEDS, sa
 def examine_files(state: ExactnessState, ticket: Ticket, uploads: Sequence[SampleUpload]) -> None:
     """One file against the target's distribution, or two against each other. A report takes its place only when it is whole."""
     model_loading.wait_for_libraries(ticket)
-    from specviz.evidence.sample_files import compare_files, parse_samples, report_file
+    from specviz.evidence.sampling.sample_files import compare_files, parse_samples, report_file
 
     settings = state.question.settings
     files = [parse_samples(one.content, Path(one.name).name[:80], report_part(ticket, 0.0, 0.3, "Reading")) for one in uploads]
@@ -146,7 +145,7 @@ def audit_server(state: ExactnessState, ticket: Ticket, request: ServerRequest) 
     from specviz.audit.findings import verdict
     from specviz.audit.protocol.endpoint import Endpoint
     from specviz.audit.protocol.sampling_request import SamplingRequest
-    from specviz.evidence.sample_files import read_samples
+    from specviz.evidence.sampling.sample_files import read_samples
 
     settings = state.question.settings
     same = {name: getattr(settings, name) for name in ("prompt", "temperature", *CUT_FIELDS)}

@@ -1,1 +1,1 @@
-"""How the app is served: its mode, its limits, and what the server prepares before the first visitor."""
+"""How the app is served: its mode and limits, its queue and workers, and what the server prepares before the first visitor and shares among all."""

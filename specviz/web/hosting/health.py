@@ -9,10 +9,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from specviz.settings import Settings
-from specviz.web.hosting import metrics
+from specviz.web.hosting import cache, metrics, model_loading, server_workers, warmup
 from specviz.web.hosting.server_options import is_loopback, load_options
-from specviz.web.jobs import cache, model_loading, server_workers, warmup
-from specviz.web.jobs.server_queue import get_server_queue
+from specviz.web.hosting.server_queue import get_server_queue
 
 _state = {"pair": "The pair of models is being loaded."}  # or "" once it is there
 

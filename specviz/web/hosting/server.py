@@ -20,13 +20,12 @@ from specviz import process
 from specviz.errors import SpecvizError
 from specviz.web.classroom import host
 from specviz.web.classroom import routes as classroom
-from specviz.web.hosting import health, logs, metrics, page_html, redirects, shutdown, streamlit_patches
+from specviz.web.hosting import health, logs, metrics, page_html, redirects, server_workers, shutdown, streamlit_patches
 from specviz.web.hosting.admission import AdmissionMiddleware
 from specviz.web.hosting.headers import SecurityHeadersMiddleware
 from specviz.web.hosting.server_options import check_address, load_options
 from specviz.web.hosting.socket_filter import SocketFilterMiddleware
 from specviz.web.hosting.uploads import SlowUploadMiddleware, UploadLimitMiddleware
-from specviz.web.jobs import server_workers
 
 DOWNLOADS = 64  # files that are waited for at the same time: a thread each, which sleeps until the queue has built its file
 SWEEP = 600.0  # seconds between two looks for classrooms that are over

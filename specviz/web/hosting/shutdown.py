@@ -12,7 +12,7 @@ import time
 from types import FrameType
 from typing import Any
 
-from specviz.web.jobs.server_queue import get_server_queue
+from specviz.web.hosting.server_queue import get_server_queue
 
 PATIENCE = 10.0  # seconds that work may take to end
 LAST_LOOK = (

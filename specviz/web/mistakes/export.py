@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from specviz.evidence.mistakes.comparison import DistanceCurve, DraftingCounts
-from specviz.evidence.results import CellShares
+from specviz.evidence.testing.results import CellShares
 from specviz.export.manifest import build_facts, describe_conditions
 from specviz.export.package import ExportOffer, Package, Picture
 from specviz.settings import Settings

@@ -6,7 +6,7 @@ from math import log10
 from typing import Any
 
 from specviz.evidence.mistakes.comparison import DistanceCurve, DraftingCounts
-from specviz.evidence.results import CellShares
+from specviz.evidence.testing.results import CellShares
 from specviz.figures import cell_shares
 from specviz.figures.cell_shares import CLEAR
 from specviz.figures.lazy_plotly import go, make_subplots

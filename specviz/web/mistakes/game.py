@@ -12,7 +12,7 @@ import numpy as np
 
 from specviz.evidence.mistakes.published import PUBLISHED_MISTAKES
 from specviz.evidence.recordings.games import SampleGame, load_recorded_games
-from specviz.evidence.results import CellShares
+from specviz.evidence.testing.results import CellShares
 from specviz.records import load_toml
 from specviz.web.common.side_by_side.payload import DIGITS
 from specviz.web.common.side_by_side.payload import TEXTS as HISTOGRAM

@@ -9,7 +9,7 @@ from specviz.errors import SettingsError
 from specviz.evidence.mistakes.comparison import RULES, MistakeResult
 from specviz.evidence.mistakes.published import REPORTED, PublishedMistake
 from specviz.evidence.recordings.samples import MistakeSamplesRecord, has_same_samples
-from specviz.evidence.results import SIZES, InterimTest
+from specviz.evidence.testing.results import SIZES, InterimTest
 from specviz.settings import SAMPLING_FIELDS, Settings, update_names
 from specviz.web.common.error_sentences import explain_left_out, name_setting
 from specviz.web.common.links import read_link

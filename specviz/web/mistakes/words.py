@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from specviz.evidence.mistakes.comparison import DistanceCurve, TextPair, compare_acceptance_rates
 from specviz.evidence.mistakes.published import REPORTED, UNSAMPLED_TIERS, PublishedMistake
-from specviz.evidence.results import NO_DRAFT, NOTHING_TESTED, SIZES, describe_unreached
+from specviz.evidence.testing.results import NO_DRAFT, NOTHING_TESTED, SIZES, describe_unreached
 from specviz.records import load_toml
 from specviz.statistics.finding import format_p_for_table
 from specviz.web.common import html
@@ -31,7 +31,7 @@ from specviz.web.common.side_by_side.words import (
 from specviz.web.mistakes.state import FIRST, MistakeQuestion, MistakeState, find_rejection
 
 if TYPE_CHECKING:
-    from specviz.evidence.results import InterimTest
+    from specviz.evidence.testing.results import InterimTest
 
 TEXTS = load_toml("texts/mistakes")
 LETTERS = ("A", "B")  # of the two texts

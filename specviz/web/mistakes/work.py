@@ -10,12 +10,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from specviz.evidence.mistakes.comparison import LONG, POINTS, TEXTS, DistanceCurve, MistakeResult, find_first_differences
-from specviz.evidence.results import FillStep
+from specviz.evidence.testing.results import FillStep
 from specviz.jobs.queue import Ticket
 from specviz.web.common.side_by_side import work
 from specviz.web.common.side_by_side.work import SHARD, SamplingWorkspace, encode_settings, report_part
-from specviz.web.jobs import server_workers
-from specviz.web.jobs.cache import ResultCache
+from specviz.web.hosting import server_workers
+from specviz.web.hosting.cache import ResultCache
 from specviz.web.mistakes.state import MistakeQuestion, MistakeState, find_rejection
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from specviz.settings import Settings
 from specviz.static_site.document import build_document
 from specviz.static_site.pages import build_one_round as recorded
 from specviz.trace import Round, Trace
-from specviz.web.jobs import cache
+from specviz.web.hosting import cache
 from specviz.web.one_round.payload import build_round_payload
 from specviz.web.one_round.words import build_steps, find_replaced, list_checked, name_ordinal
 

@@ -10,8 +10,8 @@ import streamlit as st
 from specviz.web.common import chat, export_fold, page_head, session
 from specviz.web.common.component import Component
 from specviz.web.common.controls import Form, fill_fields, read_fields
+from specviz.web.hosting import cache
 from specviz.web.hosting.server_options import load_options
-from specviz.web.jobs import cache
 from specviz.web.one_round import export, work
 from specviz.web.one_round.payload import read_cursor, select_texts
 from specviz.web.one_round.state import OneRoundState

@@ -6,8 +6,7 @@ import logging
 
 from specviz.errors import CancelledError, SpecvizError, is_out_of_memory
 from specviz.jobs.queue import MEMORY_FULL, Ticket
-from specviz.web.hosting import metrics
-from specviz.web.jobs import model_loading, server_workers
+from specviz.web.hosting import metrics, model_loading, server_workers
 from specviz.web.one_round.payload import can_continue
 from specviz.web.one_round.state import OneRoundState, RunRequest
 

@@ -12,7 +12,7 @@ from specviz.figures import token_bars
 from specviz.figures.token_bars import BarPanel
 from specviz.settings import Settings
 from specviz.trace import Trace
-from specviz.web.jobs import warmup
+from specviz.web.hosting import warmup
 from specviz.web.one_round.export import identify_models
 from specviz.web.one_token.payload import GRID, PRESETS, TEXTS
 from specviz.web.one_token.state import write_distribution
@@ -42,7 +42,7 @@ def describe_origin(place: Mapping[str, Any] | None, state: Mapping[str, Any]) -
 def build_shown_package(trace: Trace | None, place: Mapping[str, Any] | None, state: Mapping[str, Any]) -> Package:
     """Everything worked out by the production rule; a recorded position has its overlap and residual from the trace."""
     warmup.require_libraries()
-    from specviz.evidence.four_rules import account_for_tokens, compare_four_rules
+    from specviz.evidence.analytic.four_rules import account_for_tokens, compare_four_rules
 
     rules: tuple[tuple[str, float, float, float], ...] = ()
     query = {key: value for key, value in (("preset", state["preset"]), ("from", state["from"])) if value}

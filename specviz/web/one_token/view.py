@@ -12,7 +12,7 @@ from specviz.web.common.component import Component
 from specviz.web.common.elements import show_notes
 from specviz.web.common.links import list_host_settings, list_unknown_keys
 from specviz.web.common.pairs import describe_recorded_pair
-from specviz.web.jobs import cache
+from specviz.web.hosting import cache
 from specviz.web.one_token import export
 from specviz.web.one_token.payload import build_token_payload
 from specviz.web.one_token.state import read_reported_state, read_state

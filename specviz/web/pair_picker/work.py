@@ -7,7 +7,7 @@ from dataclasses import replace
 from specviz.errors import CancelledError
 from specviz.jobs.queue import Ticket
 from specviz.statistics.finding import format_bytes
-from specviz.web.jobs import model_loading
+from specviz.web.hosting import model_loading
 from specviz.web.pair_picker.state import PairPickerState, PairRequest
 
 

@@ -10,8 +10,8 @@ from html import escape
 from itertools import pairwise
 from math import exp, log10
 
-from specviz.evidence.results import label_cell
 from specviz.evidence.serving_setups.records import COMPARISONS, GreedyDifference, GreedyPair, NearTieSummary
+from specviz.evidence.testing.results import label_cell
 from specviz.figures.charts import escape_label, frame_chart
 from specviz.figures.lazy_plotly import go
 from specviz.figures.theme import FADED, GRAY, INK, MEANINGS

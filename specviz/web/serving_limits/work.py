@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from specviz.evidence.serving_setups.records import SetupComparison
 from specviz.jobs.queue import Ticket
-from specviz.web.jobs import model_loading
+from specviz.web.hosting import model_loading
 from specviz.web.serving_limits.state import SetupsQuestion, SetupsState
 
 TEXTS, LENGTH = 3, 24  # continuations of the prompt by the target, and tokens of each

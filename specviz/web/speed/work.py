@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from specviz.jobs.queue import Ticket
 from specviz.speed.records.plan import SpeedPlan, parse_prompts
-from specviz.web.jobs import model_loading
+from specviz.web.hosting import model_loading
 from specviz.web.speed.state import SpeedQuestion, SpeedState
 
 TEXTS, OPENING, LENGTH, PROBES = 16, 32, 48, 9  # continuations, tokens before and after each, runs of the cost probes

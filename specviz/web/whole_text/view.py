@@ -18,7 +18,7 @@ from specviz.web.common.elements import show_figure, show_notes, show_table_list
 from specviz.web.common.error_sentences import explain_error
 from specviz.web.common.figure_cache import draw_cached
 from specviz.web.common.pairs import describe_recorded_pair, list_model_notes
-from specviz.web.jobs import warmup
+from specviz.web.hosting import warmup
 from specviz.web.pair_picker import panel
 from specviz.web.whole_text import export, figures, payload, words, work
 from specviz.web.whole_text.state import PassageRequest, WholeTextState, load_recorded_profile, load_surveys

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from specviz.jobs.queue import Ticket
 from specviz.speed.records.passage import Passage, TimedRound
-from specviz.web.jobs import model_loading
+from specviz.web.hosting import model_loading
 from specviz.web.whole_text.state import PassageRequest, WholeTextState
 
 RUNS = 3

@@ -21,7 +21,7 @@ from specviz.audit.profiles.recognition import recognize_server
 from specviz.audit.protocol.endpoint import Endpoint
 from specviz.audit.protocol.sampling_request import SamplingRequest
 from specviz.errors import SettingsError
-from specviz.evidence.hypothesis_tests import TestPlan
+from specviz.evidence.testing.hypothesis_tests import TestPlan
 from tests.audit.server import FakeClock, run_server
 
 

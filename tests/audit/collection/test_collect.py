@@ -21,7 +21,7 @@ from specviz.audit.protocol import endpoint as waiting
 from specviz.audit.protocol.endpoint import Endpoint
 from specviz.audit.protocol.sampling_request import SamplingRequest
 from specviz.errors import EndpointError, SettingsError
-from specviz.evidence.sample_files import read_samples
+from specviz.evidence.sampling.sample_files import read_samples
 from tests.audit.server import FakeClock, run_server
 
 PLAIN = SamplingRequest("Once upon a time", 4)

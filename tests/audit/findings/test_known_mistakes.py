@@ -30,7 +30,7 @@ from specviz.audit.findings.prefix_table import (
     compute_kept_rejected,
 )
 from specviz.decoding.samples import Samples
-from specviz.evidence.enumeration import compute_text_tv, enumerate_output
+from specviz.evidence.analytic.enumeration import compute_text_tv, enumerate_output
 from specviz.evidence.mistakes.components import ChangedModel, concentrate_on_argmax
 from specviz.evidence.mistakes.registry import MISTAKES, OTHER_TEXT, PENALTY, drop_warpers, open_tables
 from specviz.settings import Settings

@@ -18,9 +18,9 @@ from specviz.audit.findings.text_samples import (
 )
 from specviz.decoding.samples import NONE
 from specviz.errors import EvidenceError, SettingsError
-from specviz.evidence import results
-from specviz.evidence.certificate import ALTERED, check_certificate
-from specviz.evidence.hypothesis_tests import TestPlan
+from specviz.evidence.sampling.certificate import ALTERED, check_certificate
+from specviz.evidence.testing import results
+from specviz.evidence.testing.hypothesis_tests import TestPlan
 from specviz.models.table import TableModel
 from tests import tables
 from tests.audit.served import build_settings, build_text_file, draw_mistaken_samples

@@ -38,7 +38,7 @@ from specviz.audit.profiles.vllm import VllmProfile
 from specviz.audit.protocol.endpoint import Endpoint
 from specviz.audit.protocol.sampling_request import SamplingRequest
 from specviz.errors import EvidenceError
-from specviz.evidence.certificate import ALTERED, check_certificate
+from specviz.evidence.sampling.certificate import ALTERED, check_certificate
 from specviz.export.report import build_commands
 from specviz.records import ASSETS
 from specviz.settings import Settings

@@ -8,7 +8,7 @@ from functools import cache
 
 import pytest
 
-from specviz.evidence.enumeration import Components, compute_text_tv, enumerate_output, enumerate_target
+from specviz.evidence.analytic.enumeration import Components, compute_text_tv, enumerate_output, enumerate_target
 from specviz.evidence.mistakes.components import BestOfDrawnProposer
 from specviz.evidence.mistakes.registry import MISTAKES, TOY_P, TOY_Q, open_tables
 from specviz.settings import Settings

@@ -14,7 +14,13 @@ import torch
 from scipy import integrate
 
 from specviz.decoding.engine import step
-from specviz.evidence.enumeration import Components, compute_text_tv, compute_tokens_per_pass, enumerate_output, enumerate_target
+from specviz.evidence.analytic.enumeration import (
+    Components,
+    compute_text_tv,
+    compute_tokens_per_pass,
+    enumerate_output,
+    enumerate_target,
+)
 from specviz.evidence.mistakes.components import address_by_position
 from specviz.evidence.mistakes.published import COMPONENTS, TIERS
 from specviz.evidence.mistakes.registry import MISTAKES, TOY_P, TOY_Q, enumerate_tv, open_tables, with_rule

@@ -11,12 +11,12 @@ import pytest
 from specviz.__main__ import main
 from specviz.decoding.samples import Coverage
 from specviz.evidence.assisted import RoundLog
-from specviz.evidence.certificate import ALTERED, recompute, redraw_certificate
 from specviz.evidence.decoder import ENGINE, SHARED, build_decoder
-from specviz.evidence.report import seal
-from specviz.evidence.results import InterimTest, describe_unreached
+from specviz.evidence.sampling.certificate import ALTERED, recompute, redraw_certificate
 from specviz.evidence.sampling.plan import INTERIM, SamplingPlan, make_cells
 from specviz.evidence.sampling.session import SamplingSpec, Session, SideBySide
+from specviz.evidence.testing.report import seal
+from specviz.evidence.testing.results import InterimTest, describe_unreached
 from specviz.models.pairs.loading import build_pair
 from specviz.progress import ignore_progress
 from specviz.records import to_json_value

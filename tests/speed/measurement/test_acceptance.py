@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from specviz.errors import SettingsError
-from specviz.evidence.enumeration import Components, Enumerator, enumerate_target
+from specviz.evidence.analytic.enumeration import Components, Enumerator, enumerate_target
 from specviz.proposers.draft import DraftModel
 from specviz.randomness import Prefix
 from specviz.settings import Settings
@@ -28,7 +28,7 @@ from specviz.speed.measurement.acceptance import (
 from specviz.theory import compute_expected_tokens
 from specviz.verification.rule import Rule
 from specviz.verification.token import TokenRule
-from tests.evidence.test_enumerate import build_worlds
+from tests.evidence.analytic.test_enumerate import build_worlds
 from tests.tables import model
 from tests.tables import pair as tables
 

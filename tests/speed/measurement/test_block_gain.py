@@ -14,7 +14,7 @@ import pytest
 
 from specviz.__main__ import main
 from specviz.decoding.engine import step
-from specviz.evidence.enumeration import enumerate_target
+from specviz.evidence.analytic.enumeration import enumerate_target
 from specviz.models.pairs.loading import load_pair
 from specviz.proposers.draft import DraftModel
 from specviz.proposers.source_texts import TEXTS
@@ -34,7 +34,7 @@ from specviz.verification.token import TokenRule
 from specviz.web.drafting_methods import block_gain as words
 from specviz.web.drafting_methods import state as web
 from tests.chance import SEED
-from tests.evidence.test_enumerate import build_worlds
+from tests.evidence.analytic.test_enumerate import build_worlds
 from tests.oracle import token_rule
 from tests.oracle.other_rules import BlockVerification, constant
 from tests.speed.measurement.test_acceptance import LENGTH, PROMPT, enumerate_rounds

@@ -9,7 +9,7 @@ import pytest
 
 from specviz.classroom.records import RACE_METHODS, Assignment
 from specviz.classroom.tally import Calibration, Race, RaceChoice, Votes
-from specviz.evidence.results import CellShares
+from specviz.evidence.testing.results import CellShares
 from specviz.figures.cell_shares import compute_axis_end
 from specviz.web.classroom import figures, wall
 from specviz.web.classroom.results import PredictionResult, RaceResult, VoteResult

@@ -13,8 +13,8 @@ from streamlit.testing.v1 import AppTest
 
 from specviz.classroom.records import KINDS, MAX_GAMMA, derive_task_seed
 from specviz.errors import SettingsError
-from specviz.evidence.certificate import ALTERED, CONFIRMED, check_certificate, read_certificate, redraw_certificate
 from specviz.evidence.mistakes.published import PUBLISHED_MISTAKES
+from specviz.evidence.sampling.certificate import ALTERED, CONFIRMED, check_certificate, read_certificate, redraw_certificate
 from specviz.settings import Settings
 from specviz.web.classroom import host as hosts
 from specviz.web.classroom import state, view, words, work, worksheet_pdf
@@ -24,7 +24,7 @@ from specviz.web.classroom.state import Lesson, find_root, fit_to_room, is_local
 from specviz.web.classroom.view import EXAMPLE_EACH, EXAMPLE_MISTAKE, load_example
 from specviz.web.classroom.words import TASKS, TEXTS
 from specviz.web.common.side_by_side.state import load_recorded_samples
-from specviz.web.jobs import cache, server_workers
+from specviz.web.hosting import cache, server_workers
 from specviz.web.mistakes.words import name_mistake
 from tests.classroom.rooms import SETTINGS, limit_permutations
 from tests.pages import FreeTicket, draw_first_paint, settle
@@ -313,7 +313,7 @@ def test_the_private_code_is_no_part_of_what_is_printed():
 def test_with_a_cluster_the_heavy_work_of_a_class_goes_there_and_a_student_s_round_does_not(
     serve, rooms, room, phone, teacher, monkeypatch
 ):
-    """``urgent`` keeps a job in the server's process where there is a cluster (web/jobs/server_workers)."""
+    """``urgent`` keeps a job in the server's process where there is a cluster (web/hosting/server_workers)."""
     serve(cluster="auto")
     stays: dict[str, set[bool]] = {}
 

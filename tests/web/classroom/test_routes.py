@@ -18,10 +18,9 @@ from specviz.web.classroom import host as hosts
 from specviz.web.classroom import routes
 from specviz.web.classroom.host import ABSENT_AFTER, JOINS_PER_SECOND, REQUESTS_PER_SECOND, ClassroomHost
 from specviz.web.classroom.payload import compute_version
-from specviz.web.hosting import limits
+from specviz.web.hosting import limits, server_workers
 from specviz.web.hosting.limits import BURST
-from specviz.web.jobs import server_workers
-from specviz.web.jobs.server_queue import get_server_queue
+from specviz.web.hosting.server_queue import get_server_queue
 from tests.web.classroom.conftest import Phone
 
 ALL = ("join", "now", "answer", "draw", "steer", "enter")

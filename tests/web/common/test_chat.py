@@ -9,7 +9,7 @@ import pytest
 
 from specviz.models.pairs.names import PairPlaces
 from specviz.web.common import pairs
-from specviz.web.jobs import cache
+from specviz.web.hosting import cache
 from tests.models.test_chat import TEMPLATE
 from tests.web.pair_picker.test_panel import open_app, opening, read_sentences, tiny  # noqa: F401
 

@@ -26,8 +26,8 @@ from specviz.models.pairs.names import PairPlaces
 from specviz.settings import Settings
 from specviz.web.common import frame, links, page_head, session, widget_guard
 from specviz.web.drafting_methods.state import MethodsQuestion, MethodsState
+from specviz.web.hosting import warmup
 from specviz.web.hosting.admission import unmask_cookie
-from specviz.web.jobs import warmup
 from tests.web.one_round.test_page import skip_first_run
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -14,7 +14,7 @@ from streamlit.runtime.pages_manager import PagesManager
 
 from specviz.figures.pages_and_glossary import GLOSSARY, define_term
 from specviz.web.common import frame
-from specviz.web.jobs import warmup
+from specviz.web.hosting import warmup
 from tests.web.common.test_frame import open_page
 from tests.web.one_round.test_page import skip_first_run
 

@@ -12,10 +12,10 @@ import pytest
 
 from specviz.errors import CancelledError
 from specviz.evidence.decoder import ENGINE, SHARED, build_decoder
-from specviz.evidence.hypothesis_tests import TestReport, run_count_tests
-from specviz.evidence.partition import Partition
-from specviz.evidence.results import SIZES, CellShares, ExactnessResult, SeedPValues
 from specviz.evidence.sampling.plan import INTERIM, SCHEDULE
+from specviz.evidence.testing.hypothesis_tests import TestReport, run_count_tests
+from specviz.evidence.testing.partition import Partition
+from specviz.evidence.testing.results import SIZES, CellShares, ExactnessResult, SeedPValues
 from specviz.figures import cell_shares
 from specviz.jobs.queue import FairQueue
 from specviz.web.exactness import words, work

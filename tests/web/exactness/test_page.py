@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from specviz.errors import SettingsError
-from specviz.evidence import results
-from specviz.evidence.results import REST, CellShares, ExactnessResult
+from specviz.evidence.testing import results
+from specviz.evidence.testing.results import REST, CellShares, ExactnessResult
 from specviz.figures import cell_shares
 from specviz.figures.theme import PERCENT
 from specviz.jobs.queue import FairQueue
@@ -27,7 +27,7 @@ from specviz.web.common.side_by_side.state import load_recorded_samples
 from specviz.web.common.side_by_side.words import describe_excess, describe_power, write_plain_labels
 from specviz.web.exactness import words, work
 from specviz.web.exactness.state import ExactnessQuestion, ExactnessState, read_question
-from specviz.web.jobs import cache
+from specviz.web.hosting import cache
 from tests.pages import BASE, draw_first_paint, open_on_tiny_pair, run_first, settle
 from tests.pages import build_exactness_state as exam
 

@@ -10,14 +10,14 @@ import pytest
 
 from specviz.decoding.samples import NONE
 from specviz.evidence.decoder import SHARED, build_decoder
-from specviz.evidence.results import ROWS, CellShares
+from specviz.evidence.testing.results import ROWS, CellShares
 from specviz.jobs.queue import FairQueue
 from specviz.settings import Settings
 from specviz.statistics.total_variation import compute_cell_bands
 from specviz.web.exactness import export, words
 from specviz.web.exactness.state import FILE, ExactnessQuestion, ExactnessState, SampleUpload
 from specviz.web.exactness.work import examine_files
-from specviz.web.jobs import cache
+from specviz.web.hosting import cache
 
 PROMPT = "Once upon"
 DRAWS = 300  # samples of a file

@@ -10,7 +10,7 @@ from specviz.export.package import dump_csv
 from specviz.jobs.queue import FairQueue
 from specviz.settings import SETTINGS
 from specviz.web.common import frame, links, page_state, session
-from specviz.web.jobs import cache
+from specviz.web.hosting import cache
 from tests.web.common.test_frame import a_server_that_runs, open_page, send_value  # noqa: F401 the first is a fixture
 from tests.web.hostile.corpus import LINKS, TEXTS
 

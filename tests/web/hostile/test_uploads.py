@@ -7,7 +7,7 @@ import json
 import pytest
 
 from specviz.errors import EvidenceError
-from specviz.evidence.sample_files import LINE, parse_samples
+from specviz.evidence.sampling.sample_files import LINE, parse_samples
 from specviz.jobs.queue import FairQueue
 from specviz.settings import Settings
 from specviz.web.exactness.state import FILE, ExactnessQuestion, ExactnessState

@@ -9,11 +9,11 @@ import pytest
 
 from specviz.errors import CancelledError
 from specviz.evidence.decoder import SHARED, build_decoder
-from specviz.evidence.hypothesis_tests import run_count_tests
 from specviz.evidence.mistakes import comparison
 from specviz.evidence.mistakes.comparison import POINTS, TextPair
-from specviz.evidence.results import SIZES
 from specviz.evidence.sampling.plan import INTERIM
+from specviz.evidence.testing.hypothesis_tests import run_count_tests
+from specviz.evidence.testing.results import SIZES
 from specviz.settings import Settings
 from specviz.web.common.side_by_side.state import MOST_SLOW
 from specviz.web.mistakes import words, work

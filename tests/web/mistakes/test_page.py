@@ -14,21 +14,21 @@ import numpy as np
 import pytest
 
 from specviz.errors import SettingsError
-from specviz.evidence.hypothesis_tests import run_count_tests
 from specviz.evidence.mistakes import comparison
 from specviz.evidence.mistakes.comparison import DistanceCurve, DraftingCounts, MistakeResult
 from specviz.evidence.mistakes.published import PUBLISHED_MISTAKES, REPORTED, TIERS, UNSAMPLED_TIERS
 from specviz.evidence.mistakes.registry import MISTAKES, VARIANTS
-from specviz.evidence.partition import Partition
-from specviz.evidence.results import SIZES, CellShares
 from specviz.evidence.sampling.plan import INTERIM
+from specviz.evidence.testing.hypothesis_tests import run_count_tests
+from specviz.evidence.testing.partition import Partition
+from specviz.evidence.testing.results import SIZES, CellShares
 from specviz.figures.cell_shares import CLEAR
 from specviz.figures.theme import MEANINGS
 from specviz.settings import Settings
 from specviz.web.common.html import extend_to_word
 from specviz.web.common.side_by_side.state import MOST_SLOW, load_recorded_samples
 from specviz.web.common.side_by_side.words import format_odds
-from specviz.web.jobs import cache
+from specviz.web.hosting import cache
 from specviz.web.mistakes import export, figures, view, words, work
 from specviz.web.mistakes.state import FIRST, HIDDEN, MistakeQuestion, MistakeState, find_rejection
 from tests.pages import PROMPT, draw_first_paint, open_on_tiny_pair, settle

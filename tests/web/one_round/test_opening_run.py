@@ -9,7 +9,7 @@ import pytest
 from specviz.errors import TraceError
 from specviz.speed.records.passage import Lane
 from specviz.web.front.state import load_recorded_race
-from specviz.web.jobs import cache
+from specviz.web.hosting import cache
 from specviz.web.one_round.opening_run import LEAST, choose_opening_round, copy_times, is_start_of
 from tests import traces
 

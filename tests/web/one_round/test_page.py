@@ -19,7 +19,7 @@ from streamlit.testing.v1 import AppTest
 from specviz.jobs.queue import FairQueue
 from specviz.models.pairs.catalog import PAIRS
 from specviz.web.common import page_head, session
-from specviz.web.jobs import cache, warmup
+from specviz.web.hosting import cache, warmup
 from specviz.web.one_round.state import OneRoundState
 from tests.fresh import REFUSE_TORCH, run_fresh
 from tests.pages import check_pair_in_panel, open_panel
@@ -30,7 +30,8 @@ NO_TORCH = """
 import json, sys, time
 from pathlib import Path
 from streamlit.testing.v1 import AppTest
-from specviz.web.jobs import cache
+from specviz.web.hosting import cache
+
 cache.RECORDING = Path(sys.argv[1]) / "opening.json"
 app = AppTest.from_file("app.py", default_timeout=60).run()
 front = json.loads(app.get("bidi_component")[0].proto.mixed.json or app.get("bidi_component")[0].proto.json)

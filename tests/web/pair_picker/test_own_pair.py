@@ -12,7 +12,7 @@ from specviz.models.pairs.names import PairPlaces
 from specviz.web.common import pairs, session
 from specviz.web.drafting_methods import state as methods_state
 from specviz.web.drafting_methods import work as methods_work
-from specviz.web.jobs import cache, warmup
+from specviz.web.hosting import cache, warmup
 from specviz.web.mistakes import work as mistakes_work
 from specviz.web.serving_limits import work as setups_work
 from specviz.web.speed import work as speed_work

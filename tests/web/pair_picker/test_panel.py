@@ -21,7 +21,7 @@ from specviz.speed.prediction.preflight import check_pair
 from specviz.web.common import frame, pairs, session
 from specviz.web.drafting_methods.state import MethodsQuestion
 from specviz.web.exactness.state import ExactnessQuestion
-from specviz.web.jobs import cache, model_loading, warmup
+from specviz.web.hosting import cache, model_loading, warmup
 from specviz.web.mistakes.state import MistakeQuestion
 from specviz.web.pair_picker import words, work
 from specviz.web.pair_picker.state import PairPickerState, PairRequest

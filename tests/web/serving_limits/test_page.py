@@ -26,7 +26,7 @@ from specviz.settings import Settings
 from specviz.speed.records import headline
 from specviz.web.common import html, measurement_page
 from specviz.web.common.html import TextLine
-from specviz.web.jobs import cache, warmup
+from specviz.web.hosting import cache, warmup
 from specviz.web.serving_limits import export, view, work
 from specviz.web.serving_limits import near_tie_figures as ties
 from specviz.web.serving_limits import setup_figures as figures

@@ -17,7 +17,7 @@ from specviz.records import PASSAGE_SEED, RECORDED_SEED
 from specviz.settings import Settings
 from specviz.speed.records.passage import DISTRIBUTIONS, LANES, LENGTHS, Passage, find_unfit_words
 from specviz.web.common import html, session
-from specviz.web.jobs import cache
+from specviz.web.hosting import cache
 from specviz.web.one_round.state import LINK_ROUNDS
 from specviz.web.whole_text import payload, view, words, work
 from specviz.web.whole_text import state as web

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from specviz.evidence.results import CellShares
+from specviz.evidence.testing.results import CellShares
 from specviz.export.package import quote_text
 from specviz.settings import Settings
 

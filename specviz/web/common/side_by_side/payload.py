@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from specviz.evidence.results import CellShares
+from specviz.evidence.testing.results import CellShares
 from specviz.figures.cell_shares import compute_boxes_end, compute_rows_end
 from specviz.figures.charts import shorten_label
 from specviz.records import load_toml

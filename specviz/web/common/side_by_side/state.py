@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from specviz.evidence.recordings.samples import RecordedSamples
-from specviz.evidence.results import SIZES, SamplingResult
+from specviz.evidence.testing.results import SIZES, SamplingResult
 from specviz.jobs.queue import FairQueue
 from specviz.records import ASSETS, read_file_or
 from specviz.web.common.page_state import PageState, Work

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from specviz.evidence.results import REST, SIZES, CellShares
+from specviz.evidence.testing.results import REST, SIZES, CellShares
 from specviz.figures.numbers import RAISED
 from specviz.models.pairs.names import format_options
 from specviz.records import load_toml
@@ -15,7 +15,7 @@ from specviz.settings import Settings
 from specviz.web.common.side_by_side.state import SamplingState
 
 if TYPE_CHECKING:
-    from specviz.evidence.results import InterimTest
+    from specviz.evidence.testing.results import InterimTest
     from specviz.statistics.finding import Finding
 
 SPACE = "·"  # how names of cells show one

@@ -14,14 +14,13 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from specviz.errors import SpecvizError
-from specviz.evidence.results import CELLS, LEAST, label_cells
+from specviz.evidence.testing.results import CELLS, LEAST, label_cells
 from specviz.jobs.queue import Ticket
 from specviz.models.pairs.names import describe_draftable
 from specviz.progress import ProgressCallback
 from specviz.settings import Settings
 from specviz.web.common.side_by_side.state import SamplingState
-from specviz.web.hosting import limits, metrics
-from specviz.web.jobs import cache, model_loading, server_workers
+from specviz.web.hosting import cache, limits, metrics, model_loading, server_workers
 
 if TYPE_CHECKING:
     from specviz.decoding.samples import Samples

@@ -11,7 +11,7 @@ from specviz.evidence.mistakes.comparison import TEXTS
 from specviz.evidence.mistakes.published import REPORTED
 from specviz.evidence.recordings import sample_drawing
 from specviz.evidence.recordings.samples import DecoderSamplesRecord, MistakeSamplesRecord, RecordedSamples, has_same_samples
-from specviz.evidence.results import POOLED, REST
+from specviz.evidence.testing.results import POOLED, REST
 from specviz.settings import Settings, build_shared_settings
 from specviz.web.classroom.view import EXAMPLE_MISTAKE
 from specviz.web.classroom.words import group_by_first_word
@@ -21,7 +21,7 @@ from specviz.web.common.side_by_side.words import describe_origin
 from specviz.web.exactness import words as exact_words
 from specviz.web.exactness import work as exact_work
 from specviz.web.exactness.state import ExactnessQuestion, ExactnessState
-from specviz.web.jobs import cache
+from specviz.web.hosting import cache
 from specviz.web.mistakes import words as mistake_words
 from specviz.web.mistakes import work as mistake_work
 from specviz.web.mistakes.state import HIDDEN, MistakeQuestion, MistakeState, find_rejection

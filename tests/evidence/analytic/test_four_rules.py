@@ -12,7 +12,7 @@ from itertools import product
 
 import pytest
 
-from specviz.evidence.four_rules import compare_four_rules
+from specviz.evidence.analytic.four_rules import compare_four_rules
 from tests import token_cases
 
 REFERENCE = (

@@ -10,8 +10,8 @@ from scipy import stats
 from specviz.decoding.engine import TargetOnlyRandomness
 from specviz.decoding.sampler import Shard, sample_with_shared_distributions
 from specviz.decoding.samples import NONE, Samples
-from specviz.evidence.partition import build_partition
-from specviz.evidence.scores import group_by_prefix, score_samples
+from specviz.evidence.testing.partition import build_partition
+from specviz.evidence.testing.scores import group_by_prefix, score_samples
 from specviz.proposers.draft import DraftModel
 from specviz.proposers.no_draft import NoDraft
 from specviz.randomness import PhiloxRandomness

@@ -15,7 +15,7 @@ from specviz.statistics.chernoff import compute_frequency_range
 from specviz.statistics.finding import Finding
 
 if TYPE_CHECKING:
-    from specviz.evidence.partition import Partition
+    from specviz.evidence.testing.partition import Partition
 
 REST = "any other text"
 POOLED = " …"  # at the end of the name of a cell that several texts share

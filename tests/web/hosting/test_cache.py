@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from specviz.web.jobs.cache import ResultCache
+from specviz.web.hosting.cache import ResultCache
 
 
 def test_a_result_is_computed_once_for_all_with_the_same_key():

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from specviz.errors import SpecvizError
 from specviz.jobs.daemon_threads import run_in_thread
 from specviz.settings import Settings
-from specviz.web.jobs import cache, warmup
+from specviz.web.hosting import cache, warmup
 
 if TYPE_CHECKING:
     from specviz.jobs.queue import Ticket

@@ -20,9 +20,12 @@ from specviz.decoding.engine import build_first_prefix
 from specviz.decoding.samples import Coverage
 from specviz.errors import EvidenceError, SettingsError, SpecvizError, TraceError
 from specviz.evidence.decoder import ENGINE, SHARED, TARGET, build_decoder, list_sampling_modes, resolve_name
-from specviz.evidence.hypothesis_tests import RATE, TestPlan, TestReport, is_sample_test, run_joint_tests
-from specviz.evidence.partition import EMPTY, Beginning, Partition
-from specviz.evidence.report import (
+from specviz.evidence.sampling.sample_files import build_comparison
+from specviz.evidence.sampling.session import Session, follow_cells
+from specviz.evidence.sampling.whole_texts import LOGGED, WHOLE_TEXTS, build_log_answer, build_whole_text_answer
+from specviz.evidence.testing.hypothesis_tests import RATE, TestPlan, TestReport, is_sample_test, run_joint_tests
+from specviz.evidence.testing.partition import EMPTY, Beginning, Partition
+from specviz.evidence.testing.report import (
     SCHEMA,
     build_answer,
     build_redraw_tolerance,
@@ -31,9 +34,6 @@ from specviz.evidence.report import (
     make_note,
     split_fields,
 )
-from specviz.evidence.sample_files import build_comparison
-from specviz.evidence.sampling.session import Session, follow_cells
-from specviz.evidence.whole_texts import LOGGED, WHOLE_TEXTS, build_log_answer, build_whole_text_answer
 from specviz.models.base import LanguageModel
 from specviz.models.continuations import iterate_distributions_after
 from specviz.models.pairs.catalog import PAIRS

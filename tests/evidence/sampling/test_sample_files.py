@@ -14,9 +14,9 @@ import pytest
 from specviz.__main__ import main
 from specviz.decoding.samples import NONE
 from specviz.errors import EvidenceError
-from specviz.evidence import sample_files
 from specviz.evidence.decoder import SHARED, build_decoder
-from specviz.evidence.sample_files import compare_files
+from specviz.evidence.sampling import sample_files
+from specviz.evidence.sampling.sample_files import compare_files
 from specviz.settings import Settings
 
 PROMPT = "Once upon"

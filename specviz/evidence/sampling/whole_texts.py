@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from specviz.decoding.samples import NONE
-from specviz.evidence.report import build_answer_without_cells
-from specviz.evidence.sample_files import SampleFile, convert_to_samples
-from specviz.evidence.scores import find_tokens_after_end
+from specviz.evidence.sampling.sample_files import SampleFile, convert_to_samples
+from specviz.evidence.testing.report import build_answer_without_cells
+from specviz.evidence.testing.scores import find_tokens_after_end
 from specviz.models.base import LanguageModel
 from specviz.models.continuations import NODES, draw_continuations, limit_rows
 from specviz.models.pairs.pair import LoadedPair

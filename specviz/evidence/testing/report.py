@@ -12,8 +12,8 @@ from dataclasses import asdict
 from math import ceil
 from typing import Any
 
-from specviz.evidence.borderline import NEAR
-from specviz.evidence.hypothesis_tests import TestReport
+from specviz.evidence.testing.borderline import NEAR
+from specviz.evidence.testing.hypothesis_tests import TestReport
 from specviz.models.pairs.fingerprint import hash_pair
 from specviz.models.pairs.loading import LoadedPair
 from specviz.records import format_canonical_json, list_versions

@@ -13,7 +13,7 @@ import pytest
 
 from specviz.__main__ import main
 from specviz.errors import EvidenceError
-from specviz.evidence.certificate import (
+from specviz.evidence.sampling.certificate import (
     ALTERED,
     CONFIRMED,
     SELF_CONSISTENT,
@@ -21,8 +21,8 @@ from specviz.evidence.certificate import (
     read_certificate,
     read_test_report,
 )
-from specviz.evidence.hypothesis_tests import TestPlan, run_joint_tests
-from specviz.evidence.report import build_answer, seal
+from specviz.evidence.testing.hypothesis_tests import TestPlan, run_joint_tests
+from specviz.evidence.testing.report import build_answer, seal
 from tests.certified import alter_record, first_answer, first_test, list_states
 
 

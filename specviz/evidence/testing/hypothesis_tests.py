@@ -14,10 +14,10 @@ from functools import partial
 import numpy as np
 
 from specviz.decoding.samples import NONE, Coverage, Samples
-from specviz.evidence import results
-from specviz.evidence.partition import Partition, build_partition
-from specviz.evidence.results import NO_DRAFT, NOTHING_TESTED, InterimTest, describe_unreached
-from specviz.evidence.scores import Scores, score_samples
+from specviz.evidence.testing import results
+from specviz.evidence.testing.partition import Partition, build_partition
+from specviz.evidence.testing.results import NO_DRAFT, NOTHING_TESTED, InterimTest, describe_unreached
+from specviz.evidence.testing.scores import Scores, score_samples
 from specviz.models.base import LanguageModel
 from specviz.progress import ProgressCallback, ignore_progress, scale_progress
 from specviz.statistics.finding import ALPHA, POWER, Finding, format_p_value

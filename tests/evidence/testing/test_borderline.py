@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from specviz.decoding.sampler import Shard, sample_with_shared_distributions
-from specviz.evidence import borderline
-from specviz.evidence.partition import build_partition
+from specviz.evidence.testing import borderline
+from specviz.evidence.testing.partition import build_partition
 from specviz.proposers.draft import DraftModel
 from specviz.randomness import PhiloxRandomness
 from specviz.settings import Settings

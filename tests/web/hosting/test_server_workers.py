@@ -14,7 +14,7 @@ from specviz.evidence.sampling.session import SamplingSpec, ShardRange, draw_sha
 from specviz.jobs.processes import ProcessWorker
 from specviz.jobs.tasks import PairRef
 from specviz.settings import Settings
-from specviz.web.jobs import cache, server_workers
+from specviz.web.hosting import cache, server_workers
 from tests.fresh import ROOT
 from tests.jobs.fake_workers import list_pids
 

@@ -17,8 +17,8 @@ import pytest
 from specviz.decoding.samples import NONE
 from specviz.errors import EvidenceError
 from specviz.evidence.mistakes.registry import open_tables
-from specviz.evidence.sample_files import SampleFile, parse_samples
-from specviz.evidence.whole_texts import (
+from specviz.evidence.sampling.sample_files import SampleFile, parse_samples
+from specviz.evidence.sampling.whole_texts import (
     CLASSES,
     PAGE,
     build_whole_text_answer,

@@ -13,7 +13,7 @@ import threading
 import time
 
 from specviz.errors import SpecvizError
-from specviz.web.jobs.server_queue import count_threads_per_job
+from specviz.web.hosting.server_queue import count_threads_per_job
 
 LIBRARIES = ("torch", "transformers", "specviz.models.pairs.loading", "specviz.decoding.run")
 DOING = "Loading torch and transformers, once for this server, usually under 20 s"

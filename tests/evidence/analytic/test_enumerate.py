@@ -13,7 +13,7 @@ import torch
 from scipy import stats
 
 from specviz.decoding.sampler import Shard, sample_with_engine
-from specviz.evidence.enumeration import (
+from specviz.evidence.analytic.enumeration import (
     Components,
     Enumerator,
     compute_text_tv,

@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 from specviz.records import ASSETS, read_file_or
 from specviz.settings import Settings
 from specviz.trace import Trace
-from specviz.web.jobs import warmup
+from specviz.web.hosting import warmup
 
 if TYPE_CHECKING:
     from specviz.models.pairs.loading import LoadedPair

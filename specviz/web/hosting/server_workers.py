@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 from specviz.errors import ClusterError
 from specviz.progress import ProgressCallback
 from specviz.settings import Settings
+from specviz.web.hosting import cache
 from specviz.web.hosting.server_options import load_options
-from specviz.web.jobs import cache
-from specviz.web.jobs.server_queue import count_threads_per_job, get_server_queue
+from specviz.web.hosting.server_queue import count_threads_per_job, get_server_queue
 
 if TYPE_CHECKING:
     from specviz.jobs.remote import RemoteCaller

@@ -10,7 +10,7 @@ import pytest
 from specviz.errors import ModelError
 from specviz.jobs.queue import FairQueue
 from specviz.settings import Settings
-from specviz.web.jobs import cache, model_loading, warmup
+from specviz.web.hosting import cache, model_loading, warmup
 from tests.jobs.test_queue import wait_for
 
 SETTINGS = Settings(pair="a pair", device="cpu", dtype="float32")

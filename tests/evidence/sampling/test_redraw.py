@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from specviz.__main__ import main
-from specviz.evidence.certificate import (
+from specviz.evidence.decoder import ENGINE, Decoder
+from specviz.evidence.sampling.certificate import (
     ALTERED,
     CONFIRMED,
     compare_reports,
@@ -25,9 +26,8 @@ from specviz.evidence.certificate import (
     recompute_masses,
     redraw_certificate,
 )
-from specviz.evidence.decoder import ENGINE, Decoder
-from specviz.evidence.partition import Partition
-from specviz.evidence.report import RULE_ONLY, seal
+from specviz.evidence.testing.partition import Partition
+from specviz.evidence.testing.report import RULE_ONLY, seal
 from specviz.models.table import TableModel
 from specviz.progress import ignore_progress
 from specviz.settings import Settings

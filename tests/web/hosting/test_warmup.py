@@ -13,7 +13,8 @@ from pathlib import Path
 from unittest.mock import MagicMock
 
 from specviz.settings import Settings
-from specviz.web.jobs import cache, warmup
+from specviz.web.hosting import cache, warmup
+
 
 class Waits(BaseException):  # no page's work catches it
     pass

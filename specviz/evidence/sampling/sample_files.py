@@ -21,10 +21,10 @@ import numpy as np
 from specviz.decoding.samples import NONE, Samples
 from specviz.errors import MAX_SHOWN, EvidenceError, SettingsError
 from specviz.evidence.decoder import TARGET, build_decoder
-from specviz.evidence.hypothesis_tests import TestPlan
-from specviz.evidence.report import build_answer_without_cells, seal_report
 from specviz.evidence.sampling.session import Session
-from specviz.evidence.scores import find_tokens_after_end, score_samples
+from specviz.evidence.testing.hypothesis_tests import TestPlan
+from specviz.evidence.testing.report import build_answer_without_cells, seal_report
+from specviz.evidence.testing.scores import find_tokens_after_end, score_samples
 from specviz.models.pairs.loading import LoadedPair
 from specviz.progress import ProgressCallback, ignore_progress, scale_progress
 from specviz.records import refuse_constant

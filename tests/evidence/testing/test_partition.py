@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from specviz.decoding.samples import NONE, Samples
-from specviz.evidence.partition import Partition, build_partition
 from specviz.evidence.sampling.plan import INTERIM, make_cells
+from specviz.evidence.testing.partition import Partition, build_partition
 from specviz.settings import Settings
 
 

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from specviz.decoding.engine import step
-from specviz.evidence.enumeration import (
+from specviz.evidence.analytic.enumeration import (
     ALL,
     MISSED,
     BoxCutter,
