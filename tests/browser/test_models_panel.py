@@ -26,10 +26,15 @@ def line(page):
 def look_at(page, own) -> None:
     """Open the panel, name the pair and check it."""
     line(page).click()
+    page.locator(".st-key-models-panel").wait_for(timeout=PATIENT)
+    at_rest(page)  # the run that draws the panel has ended: no field is drawn anew below the text that is entered
     for label, folder in zip(("Target", "Draft"), own, strict=True):
-        page.get_by_label(label, exact=True).fill(str(folder))
-        page.keyboard.press("Enter")
+        field = page.get_by_label(label, exact=True)
+        field.fill(str(folder))
+        field.press("Enter")
         at_rest(page)
+        expect(field).to_have_value(str(folder))
+    expect(page.locator(".st-key-models-check button")).to_be_enabled(timeout=PATIENT)
     page.locator(".st-key-models-check button").click()
     page.get_by_role("button", name="Use this pair").wait_for(timeout=PATIENT)
     at_rest(page)
