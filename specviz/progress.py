@@ -1,12 +1,15 @@
-"""Progress of long work: the share that is done, in [0, 1], and what is being done."""
+"""Progress of long work: the share that is done, in [0, 1], and what is being done.
+
+``ProgressCallback`` is the one way in which work reports how far it is and asks whether to go on. Callables of other names are
+events: ``on_round`` and ``on_rounds`` (a round of decoding has ended), ``on_item`` (a timed item begins), ``show`` (a result so far).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-Expect = Callable[[float], None]  # called once a probe was timed, with the seconds that the whole work will take
-
+Expect = Callable[[float], None]  # an event: a probe was timed, and the whole work will take so many seconds
 
 PROBE_WEIGHT = 0.1  # share of the work after which its own speed counts as much as a probe before it
 
@@ -30,20 +33,17 @@ def scale_progress(on_progress: ProgressCallback, low: float, high: float, doing
     return report
 
 
-def split_progress(on_progress: ProgressCallback, weights: Mapping[str, float]) -> dict[str, Callable[..., None]]:
+def split_progress(on_progress: ProgressCallback, weights: Mapping[str, float]) -> dict[str, ProgressCallback]:
     """One callback for each stage of the work, in their order. What is being done is the stage's name unless it is given.
 
     ``weights``: the time that each stage takes, in any unit, such as seconds by a probe; above 0 in all.
     """
-    total, before, found = sum(weights.values()), 0.0, {}
+    total, before = sum(weights.values()), 0.0
+    parts: dict[str, ProgressCallback] = {}
     for name, weight in weights.items():
-
-        def report(share: float, doing: str = name, before: float = before, weight: float = weight) -> None:
-            on_progress((before + weight * share) / total, doing)
-
-        found[name] = report
+        parts[name] = scale_progress(on_progress, before / total, (before + weight) / total, name)
         before += weight
-    return found
+    return parts
 
 
 def estimate_seconds_left(expected: float, share: float, spent: float) -> float:

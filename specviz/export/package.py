@@ -19,6 +19,7 @@ from typing import Any
 
 from specviz.export.folder import MANIFEST, SCHEMA
 from specviz.export.html import build_html_page
+from specviz.progress import ProgressCallback, ignore_progress
 from specviz.speed.records.estimate import Estimate
 
 PRINTS = (".svg", ".png", ".pdf", "-column.pdf", "-slide.svg", "-slide.png", "-slide.pdf")  # of every figure
@@ -77,11 +78,12 @@ class Package:
         self,
         name: str,
         paper: Callable[[Picture, str], Any] | None = None,
-        on_progress: Callable[[float], None] = lambda share: None,
+        on_progress: ProgressCallback = ignore_progress,
     ) -> bytes:
         """The bytes of one file by its name; the zip is ``stem``.zip. Raises KeyError for any other name.
 
-        ``paper``: what draws a picture for print, as ``Picture.paper`` does. ``on_progress``: called with the share of the zip that is made.
+        ``paper``: what draws a picture for print, as ``Picture.paper`` does. ``on_progress``: called with the share of
+        the zip that is made and the file that is next; what it raises ends the work.
         """
         if name == f"{self.stem}.zip":
             return self.build_files(on_progress)[name]
@@ -103,14 +105,14 @@ class Package:
         dpi = SCREEN / drawn.get_figwidth() if form == "slide" else matplotlib_adapter.DPI
         return matplotlib_adapter.save_figure(drawn, kind, dpi)
 
-    def build_files(self, on_progress: Callable[[float], None] = lambda share: None) -> dict[str, bytes]:
+    def build_files(self, on_progress: ProgressCallback = ignore_progress) -> dict[str, bytes]:
         """Every file by name, the manifest and the zip of all others last. Without figures where ``can_draw`` is False."""
         pictures = self.pictures if can_draw() else {}
         once = replace(self, pictures={name: replace(one, page=cache(one.page)) for name, one in pictures.items()})
         paper = cache(Picture.draw_for_print)  # each form is drawn once, whatever the number of its files
         found: dict[str, bytes] = {}
         for name in once.names:
-            on_progress(len(found) / len(once.names))
+            on_progress(len(found) / len(once.names), name)
             found[name] = once.build_file(name, paper)
         hashes = {name: hashlib.sha256(content).hexdigest() for name, content in found.items()}
         found[MANIFEST] = dump_json({"schema": SCHEMA, **self.facts, "files": hashes})

@@ -6,7 +6,7 @@ A fault that needs a batch shows only in the second run, and a mistake report sh
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 from specviz.audit.collection.audited_server import AuditTarget
 from specviz.audit.collection.size import CONFIRMATION_REGION, compute_first_seed
 from specviz.jobs.daemon_threads import DaemonThreadPool
-from specviz.progress import ProgressCallback, ignore_progress
+from specviz.progress import ProgressCallback, ignore_progress, scale_progress
 from specviz.statistics.finding import ALPHA, format_p_value
 from specviz.statistics.positions import compute_rate_test
 from specviz.statistics.twosample import compare_two_rates
@@ -81,11 +81,8 @@ def confirm_reproduction(
         counts = []
         for number, target in enumerate(targets):
             seeds = range(next_seed, next_seed := next_seed + reproduction["samples"])
-
-            def on_share(share: float, doing: str = doing, number: int = number) -> None:
-                on_progress((number + share) / len(targets), doing)
-
-            counts.append(_count_hits(target, reproduction, concurrency, seeds, MAX_SECONDS / len(targets), on_share))
+            counting = scale_progress(on_progress, number / len(targets), (number + 1) / len(targets), doing)
+            counts.append(_count_hits(target, reproduction, concurrency, seeds, MAX_SECONDS / len(targets), counting))
         runs.append(_test_counts(concurrency, counts, reproduction["exact"]))
     return runs
 
@@ -96,7 +93,7 @@ def _count_hits(
     concurrency: int,
     seeds: Sequence[int],
     seconds: float,
-    on_share: Callable[[float], None],
+    on_progress: ProgressCallback,
 ) -> tuple[int, int, int]:
     """Samples, those with the prefix, and those with the token after it, of one server."""
     profile, until = target.preparation.server.profile, time.monotonic() + seconds
@@ -116,7 +113,7 @@ def _count_hits(
                 reached, hits = reached + 1, hits + (sample.text == reproduction["text"])
             elif sample.tokens is not None and sample.tokens[: len(prefix)] == prefix:
                 reached, hits = reached + 1, hits + (sample.tokens[len(prefix) : len(prefix) + 1] == (reproduction["token"],))
-            on_share(samples / len(seeds))
+            on_progress(samples / len(seeds))
     finally:
         pool.close()
     return samples, reached, hits

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+
+from specviz.progress import ProgressCallback, scale_progress
 
 TERMINAL_SECONDS = 0.5  # seconds between two updates on a terminal
 FILE_SECONDS = 15.0  # seconds between two lines elsewhere
@@ -29,7 +30,7 @@ class Progress:
         self.label, self.began, self.terminal = label, time.monotonic(), sys.stderr.isatty()
         self.printed_at = self.began
 
-    def __call__(self, share: float, doing: str = "", *_: object) -> None:
+    def __call__(self, share: float, doing: str = "", /) -> None:
         now = time.monotonic()
         done = share >= 1.0
         if _quiet or (
@@ -43,9 +44,9 @@ class Progress:
         padded = f"\r{line[:LINE_WIDTH]:<{LINE_WIDTH}}" if self.terminal else line
         print(padded, end="\n" if done or not self.terminal else "", file=sys.stderr, flush=True)
 
-    def make_part(self, number: int, parts: int) -> Callable[..., None]:
+    def make_part(self, number: int, parts: int) -> ProgressCallback:
         """The progress of one of several equal parts, counted from 0."""
-        return lambda share, doing="", *_: self((number + share) / parts, doing)
+        return scale_progress(self, number / parts, (number + 1) / parts)
 
 
 def log_line(line: str) -> None:

@@ -38,8 +38,6 @@ def fetch_files(found: Preflight) -> None:
 
     progress = Progress("downloading")
     try:
-        download_models(
-            found.listings, lambda done, total: progress(done / max(total, 1), f"{format_bytes(done)} of {format_bytes(total)}")
-        )
+        download_models(found.listings, progress)
     except KeyboardInterrupt:
         raise KeyboardInterrupt("what has arrived is kept, and the same command goes on from there") from None

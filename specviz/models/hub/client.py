@@ -50,13 +50,6 @@ REFUSALS = (  # errors of the client that have a sentence in assets/texts/hub_re
 T = TypeVar("T")
 
 
-def build_cancelled_error(repo: str) -> CancelledError:
-    """The error that ends a cancelled download."""
-    return CancelledError(
-        f"The download of '{repo}' was stopped. What has arrived is kept, and the next download goes on from there."
-    )
-
-
 def find_hub() -> str:
     """Address of the hub, without a slash at its end."""
     return os.environ.get("HF_ENDPOINT", "").strip().rstrip("/") or HUB
@@ -75,28 +68,25 @@ def is_offline() -> bool:
     return constants.is_offline_mode() or os.environ.get("HF_HUB_OFFLINE", "").lower() in ON
 
 
-def never_cancel() -> bool:
-    """False, for work that cannot be cancelled."""
-    return False
-
-
-def wait_unless_cancelled(seconds: float, is_cancelled: Callable[[], bool]) -> None:
-    """Sleep for so many seconds, or until it is cancelled."""
+def wait(seconds: float, on_wait: Callable[[], None]) -> None:
+    """Sleep for so many seconds. ``on_wait`` is called several times a second; what it raises ends the sleep."""
     end = time.monotonic() + seconds
-    while not is_cancelled() and (left := end - time.monotonic()) > 0:
+    while (left := end - time.monotonic()) > 0:
+        on_wait()
         time.sleep(min(0.1, left))
 
 
 def call_hub(
     name: HubName,
     call: Callable[[], T],
-    is_cancelled: Callable[[], bool] = never_cancel,
+    on_wait: Callable[[], None] = lambda: None,
     count_bytes: Callable[[], int] = lambda: 0,
 ) -> T:
     """Call the hub and return the result. Cut connections, 408, 429 and errors of the server are retried.
 
-    Attempts between which bytes arrived, by ``count_bytes``, are not counted. Raises ModelError with a sentence if the hub
-    refuses, cannot be reached or answers as no hub does.
+    Attempts between which bytes arrived, by ``count_bytes``, are not counted. ``on_wait`` is called while it waits for the next
+    attempt, and may raise to stop. Raises ModelError with a sentence if the hub refuses, cannot be reached or answers as no hub
+    does.
     """
     attempt, before = 0, count_bytes()
     while True:
@@ -109,15 +99,13 @@ def call_hub(
         except Exception as error:  # the client's own, its transport's, and whatever it makes of an answer that is not the hub's
             if count_bytes() > before:
                 attempt, before = 0, count_bytes()
-            wait = _find_retry_delay(error, attempt)
+            delay = _find_retry_delay(error, attempt)
             is_remote = isinstance(error, (HTTPError, OfflineModeIsEnabled))
             if isinstance(error, OSError) and error.errno is not None and not is_remote:
                 raise  # this machine's disk
-            if wait is None:
+            if delay is None:
                 raise explain_refusal(name, error) from error
-            wait_unless_cancelled(wait, is_cancelled)
-            if is_cancelled():
-                raise build_cancelled_error(name.repo) from error
+            wait(delay, on_wait)
             attempt += 1
 
 

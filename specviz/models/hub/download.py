@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from specviz.errors import ModelError
-from specviz.models.hub.client import find_cache_folder, never_cancel
+from specviz.errors import CancelledError, ModelError
+from specviz.models.hub.client import find_cache_folder
 from specviz.models.hub.files import ModelListing, find_revision_file
 from specviz.models.hub.transfer import ModelCache, ModelFile, fetch_file, is_commit
+from specviz.progress import ProgressCallback, ignore_progress
 from specviz.records import write
 from specviz.statistics.finding import format_bytes
 
@@ -18,40 +19,42 @@ EVERY = 0.1  # seconds between two reports
 SPARE = 50_000_000  # bytes of disk that a download leaves free
 
 
-def ignore_bytes(done: int, total: int) -> None:
-    """No report."""
-
-
-def download_models(
-    listings: Sequence[ModelListing],
-    progress: Callable[[int, int], None] = ignore_bytes,
-    is_cancelled: Callable[[], bool] = never_cancel,
-) -> None:
+def download_models(listings: Sequence[ModelListing], on_progress: ProgressCallback = ignore_progress) -> None:
     """Download every file of these models that is not on this machine, and go on where an earlier download ended.
 
-    ``progress`` is called with the bytes that are here and those of all files, at most ten times a second and at the end; a file
-    that two models share counts once. Raises ModelError before anything is written if the disk is too full, and for what the hub
-    refuses; CancelledError if ``is_cancelled`` is true before a piece; DamagedModelError for a content that is not the announced
-    one.
+    ``on_progress`` is called with the share of all bytes that is here, such as 0.25 and "100 MB of 400 MB", at most ten times a
+    second and at the end; a file that two models share counts once. What it raises ends the download; a CancelledError gets a
+    sentence that says what is kept. Raises ModelError before anything is written if the disk is too full, and for what the hub
+    refuses; DamagedModelError for a content that is not the announced one.
     """
     wanted = [(store, file) for one in listings if (store := one.store) for file in one.files]
     arrived = {_build_content_key(*one): one[0].count_arrived(one[1]) for one in wanted}
     total = sum({_build_content_key(store, file): file.size for store, file in wanted}.values())
     _refuse_full_disk(total - sum(arrived.values()))
     last = 0.0
-    for store, file in wanted:
-        key = _build_content_key(store, file)
 
-        def report(count: int, key: tuple[Path, str] = key) -> None:
+    def report(done: int) -> None:
+        on_progress(done / max(total, 1), f"{format_bytes(done)} of {format_bytes(total)}")
+
+    for store, file in wanted:
+
+        def report_file(
+            share: float, doing: str = "", key: tuple[Path, str] = _build_content_key(store, file), size: int = file.size
+        ) -> None:
             nonlocal last
-            arrived[key] = count
+            arrived[key] = round(share * size)
             if (now := time.monotonic()) - last >= EVERY:
                 last = now
-                progress(sum(arrived.values()), total)
+                report(sum(arrived.values()))
 
-        fetch_file(store, file, report, is_cancelled)
-        report(file.size)
-    progress(total, total)
+        try:
+            fetch_file(store, file, report_file)
+            report_file(1.0)
+        except CancelledError as error:
+            raise CancelledError(
+                f"The download of '{store.repo}' was stopped. What has arrived is kept, and the next download goes on from there."
+            ) from error
+    report(total)
     for one in listings:
         _save_revision(one)
 

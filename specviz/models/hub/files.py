@@ -16,9 +16,10 @@ from huggingface_hub import HfApi
 from huggingface_hub.hf_api import ModelInfo
 
 from specviz.errors import MAX_SHOWN, DamagedModelError, ModelError, UnsupportedModelError
-from specviz.models.hub.client import call_hub, explain_refusal, find_cache_folder, find_hub, never_cancel
+from specviz.models.hub.client import call_hub, explain_refusal, find_cache_folder, find_hub
 from specviz.models.hub.transfer import ModelCache, ModelFile, fetch_file, is_commit
 from specviz.models.pairs.names import HubName, find_folder, find_gguf, parse_hub_name
+from specviz.progress import ProgressCallback, ignore_progress, scale_progress
 
 CONFIG = "config.json"
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
@@ -96,12 +97,13 @@ class ModelListing:
 
 
 def list_model(
-    place: str, weights: tuple[str, ...] | None = None, is_cancelled: Callable[[], bool] = never_cancel
+    place: str, weights: tuple[str, ...] | None = None, on_progress: ProgressCallback = ignore_progress
 ) -> ModelListing:
     """The files of a folder or of a hub name. A hub is asked once; of shards the index is read too.
 
-    ``weights`` names the one file of weights of an attachment, the usual name first; None: a model's weights. Where the hub
-    cannot be reached or refuses, the files of a complete earlier download are listed. Raises ModelError for any other place.
+    ``weights`` names the one file of weights of an attachment, the usual name first; None: a model's weights. ``on_progress`` is
+    called while it waits for the hub; what it raises ends the work. Where the hub cannot be reached or refuses, the files of a
+    complete earlier download are listed. Raises ModelError for any other place.
     """
     if (folder := find_folder(place)) is not None:
         return _list_folder(place, Path(os.path.abspath(folder)), weights)
@@ -111,7 +113,7 @@ def list_model(
     if name is None:
         raise ModelError(_describe_no_place(place))
     try:
-        return _list_hub(place, name, weights, is_cancelled)
+        return _list_hub(place, name, weights, on_progress)
     except DamagedModelError:
         raise
     except ModelError:
@@ -120,11 +122,11 @@ def list_model(
         raise
 
 
-def fetch_config_files(listed: ModelListing, is_cancelled: Callable[[], bool] = never_cancel) -> Path:
+def fetch_config_files(listed: ModelListing, on_progress: ProgressCallback = ignore_progress) -> Path:
     """The folder of a model, with its configuration and tokenizer in it; they are downloaded if they are not here."""
     if (store := listed.store) is not None:
-        for file in listed.small:
-            fetch_file(store, file, is_cancelled=is_cancelled)
+        for number, file in enumerate(listed.small):
+            fetch_file(store, file, scale_progress(on_progress, number / len(listed.small), (number + 1) / len(listed.small)))
     return listed.folder
 
 
@@ -261,11 +263,15 @@ def _check_length(place: str, file: Path) -> None:
         )
 
 
-def _list_hub(place: str, name: HubName, weights: tuple[str, ...] | None, is_cancelled: Callable[[], bool]) -> ModelListing:
+def _list_hub(place: str, name: HubName, weights: tuple[str, ...] | None, on_progress: ProgressCallback) -> ModelListing:
     revision, api = name.revision or MAIN, HfApi(endpoint=find_hub())
     if is_commit(revision) and (kept := _list_cached(place, name, weights)) is not None:  # a commit never changes
         return kept
-    info = call_hub(name, lambda: api.model_info(name.repo, revision=revision, files_metadata=True, timeout=10.0), is_cancelled)
+    info = call_hub(
+        name,
+        lambda: api.model_info(name.repo, revision=revision, files_metadata=True, timeout=10.0),
+        lambda: on_progress(0.0),
+    )
     if not is_commit(info.sha):
         raise explain_refusal(name, ValueError("no commit in its answer"))
     store = ModelCache(name.repo, str(info.sha))
@@ -280,7 +286,7 @@ def _list_hub(place: str, name: HubName, weights: tuple[str, ...] | None, is_can
             f"'{place}' does not hold a model that transformers reads: {CONFIG} is missing.{_describe_repository(info, there)}"
         )
     small = _select_config_files(there, weights)
-    read = _select_weights(place, there, weights, lambda: fetch_file(store, there[INDEX], is_cancelled=is_cancelled))
+    read = _select_weights(place, there, weights, lambda: fetch_file(store, there[INDEX], on_progress))
     hub = (name.repo, revision, store.commit, _read_license(info), bool(info.gated))
     return ModelListing(place, store.snapshot, *hub, small, read)
 

@@ -10,7 +10,6 @@ import hashlib
 import os
 import re
 import shutil
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,8 +17,9 @@ from huggingface_hub import get_session, hf_hub_url
 from huggingface_hub.utils import WeakFileLock, build_hf_headers, hf_raise_for_status
 
 from specviz.errors import DamagedModelError
-from specviz.models.hub.client import TIMEOUT, build_cancelled_error, call_hub, find_cache_folder, find_hub, never_cancel
+from specviz.models.hub.client import TIMEOUT, call_hub, find_cache_folder, find_hub
 from specviz.models.pairs.names import HubName
+from specviz.progress import ProgressCallback, ignore_progress
 
 PIECE = 1 << 20  # bytes read at once for a hash
 _HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
@@ -80,17 +80,12 @@ def is_commit(text: object) -> bool:
     return isinstance(text, str) and _COMMIT.fullmatch(text) is not None
 
 
-def fetch_file(
-    store: ModelCache,
-    file: ModelFile,
-    on_bytes: Callable[[int], None] = lambda count: None,
-    is_cancelled: Callable[[], bool] = never_cancel,
-) -> Path:
+def fetch_file(store: ModelCache, file: ModelFile, on_progress: ProgressCallback = ignore_progress) -> Path:
     """The file's path in the snapshot, after a download if its content is not here.
 
-    ``on_bytes`` is called with the bytes of this file that are here, once for each piece. Raises CancelledError if
-    ``is_cancelled`` is true before a piece, DamagedModelError if another content arrives than was announced (it is removed), and
-    ModelError as ``call_hub``.
+    ``on_progress`` is called for each piece with the share of this file that is here, and while nothing arrives; what it raises
+    ends the download, and what has arrived is kept. Raises DamagedModelError if another content arrives than was announced (it is
+    removed), and ModelError as ``call_hub``.
     """
     pointer, content = store.snapshot / file.name, store.locate_content(file)
     if pointer.is_file():
@@ -99,24 +94,30 @@ def fetch_file(
     lock = find_cache_folder() / ".locks" / store.folder.name / f"{file.digest}.lock"
     lock.parent.mkdir(parents=True, exist_ok=True)
     while not content.is_file():
-        if is_cancelled():
-            raise build_cancelled_error(store.repo)
+        on_progress(_compute_share(file, store.count_arrived(file)))
         try:
             with WeakFileLock(lock, timeout=0.5):
                 if not content.is_file():
-                    _download(store, file, on_bytes, is_cancelled)
+                    _download(store, file, on_progress)
         except TimeoutError:  # another process downloads it
             continue
     _link_content(pointer, content)
     return pointer
 
 
-def _download(store: ModelCache, file: ModelFile, on_bytes: Callable[[int], None], is_cancelled: Callable[[], bool]) -> None:
+def _compute_share(file: ModelFile, arrived: int) -> float:
+    return min(arrived, file.size) / file.size if file.size else 1.0
+
+
+def _download(store: ModelCache, file: ModelFile, on_progress: ProgressCallback) -> None:
     partial, name = store.locate_partial(file), HubName(store.repo, store.commit)
     size = partial.stat().st_size if partial.is_file() else 0
     if size > file.size:
         partial.unlink()
     with partial.open("ab") as out:
+
+        def report_share() -> None:
+            on_progress(_compute_share(file, out.tell()))
 
         def stream() -> None:
             have = out.tell()
@@ -132,20 +133,18 @@ def _download(store: ModelCache, file: ModelFile, on_bytes: Callable[[int], None
                     out.truncate(0)
                     out.seek(0)
                 for piece in response.iter_bytes():
-                    if is_cancelled():
-                        raise build_cancelled_error(store.repo)
                     out.write(piece)
-                    on_bytes(min(out.tell(), file.size))
+                    report_share()
                     if out.tell() > file.size:
                         return
             out.flush()
 
         while out.tell() < file.size:
             before = out.tell()
-            call_hub(name, stream, is_cancelled, out.tell)
+            call_hub(name, stream, report_share, out.tell)
             if out.tell() <= before:  # an answer without the requested bytes
                 break
-    if partial.stat().st_size != file.size or not _has_digest(partial, store, file, is_cancelled):
+    if partial.stat().st_size != file.size or not _has_digest(partial, file, on_progress):
         partial.unlink()
         raise DamagedModelError(
             f"'{file.name}' of '{store.repo}' arrived with another content than {find_hub()} announced, and was removed. "
@@ -154,13 +153,12 @@ def _download(store: ModelCache, file: ModelFile, on_bytes: Callable[[int], None
     os.replace(partial, store.locate_content(file))
 
 
-def _has_digest(path: Path, store: ModelCache, file: ModelFile, is_cancelled: Callable[[], bool]) -> bool:
+def _has_digest(path: Path, file: ModelFile, on_progress: ProgressCallback) -> bool:
     """Whether a file's content has the announced hash. Git hashes a header with the size before the content."""
     made = hashlib.sha256() if len(file.digest) == 64 else hashlib.sha1(f"blob {file.size}\0".encode(), usedforsecurity=False)
     with path.open("rb") as content:
         while piece := content.read(PIECE):
-            if is_cancelled():
-                raise build_cancelled_error(store.repo)
+            on_progress(1.0)
             made.update(piece)
     return made.hexdigest() == file.digest
 

@@ -41,7 +41,7 @@ TOKENS_PER_PASS = 32  # tokens of one scoring pass: memory stays flat at large v
 TIME_DECIMALS = 6  # of seconds in a record
 OPENING_WORDS = 12  # words of a paragraph that a text of the survey continues
 
-RoundsCallback = Callable[[float, str, Sequence[TimedRound]], None]
+RoundsCallback = Callable[[Sequence[TimedRound]], None]  # an event, no progress: the rounds so far, at the end of each
 
 
 def stream_rounds(pair: LoadedPair, settings: Settings) -> Iterator[TimedRound]:
@@ -62,15 +62,17 @@ def write_passage(
     pair: LoadedPair,
     settings: Settings,
     runs: int = 3,
+    on_progress: ProgressCallback = ignore_progress,
     on_rounds: RoundsCallback = ignore_progress,
     expect: Expect = ignore_progress,
     show: Callable[[Passage], None] = ignore_progress,
 ) -> Passage:
     """A whole passage: a warm-up, a run that is shown as it is written, the scoring of the target's text, then the other runs.
 
-    runs: timed ones, the first among them; on_rounds: (share done, what is done, rounds of the first run so far), after every
-    round, and before them those of the warm-up that it writes again; what it raises ends the work; expect: called after the warm-up how long the rest will take; show: called with the
-    passage after each run but the last, with the rates so far.
+    runs: timed ones, the first among them; on_progress: called after every round; what it raises ends the work; on_rounds: called
+    with the rounds of the first run after each of them, and before it with those of the warm-up that it will write again; expect:
+    called after the warm-up how long the rest will take; show: called with the passage after each run but the last, with the
+    rates so far.
 
     Raises:
         SettingsError: For names that are not known and prompts that do not fit.
@@ -84,34 +86,37 @@ def write_passage(
         if not _is_cut_short(one, warming, warm_settings):
             shown.append(one)
         warming.append(one)
-        on_rounds(0.0, "Warming up", shown)
+        on_rounds(shown)
+        on_progress(0.0, "Warming up")
     baseline: Baseline | None = None
     made: list[list[TimedRound]] = [[]]
     both, reading = estimate_stage_seconds(warming, settings.max_new_tokens)
     first, read, again = "Writing both ways", "Both models read the target’s text", "Writing them again to measure"
     weights = {first: both, read: reading, again: both * (runs - 1)}
     expect(sum(weights.values()))
-    tell = split_progress(lambda share, doing="": on_rounds(share, doing, made[0]), weights)
+    parts = split_progress(on_progress, weights)
 
-    def run(on_share: ProgressCallback) -> None:
+    def run(on_part: ProgressCallback) -> None:
         done = 0
         for one in stream_rounds(pair, settings):
             made[-1].append(_rescale(one, baseline))
             done += len(one.round.committed)
-            on_share(min(1.0, done / (2 * settings.max_new_tokens)))
+            if len(made) == 1:
+                on_rounds(made[0])
+            on_part(min(1.0, done / (2 * settings.max_new_tokens)))
 
-    run(tell[first])
+    run(parts[first])
     baseline = find_baseline(pair, settings, pair.encode(settings.prompt))  # not before: the first tokens would wait for it
     made[0] = [_rescale(one, baseline) for one in made[0]]
     passage = build_passage(pair, settings, made[0])
-    text = score_text(pair, settings, passage.target.trace.prompt_ids, passage.target.trace.output_ids, partial(tell[read], 0.0))
+    text = score_text(pair, settings, passage.target.trace.prompt_ids, passage.target.trace.output_ids, partial(parts[read], 0.0))
     where["models"] = describe_pair(pair, settings, [(passage.target.trace.prompt_ids, passage.target.trace.output_ids)])
     spent = {one.lane: one.at for one in warming}
     passage = replace(passage, read=text, warm=sum(spent.values()), baseline=baseline, **where)
     for number in range(1, runs):
         show(add_rates(passage, made))
         made.append([])
-        run(scale_progress(tell[again], (number - 1) / (runs - 1), number / (runs - 1), f"{again}: run {number + 1} of {runs}"))
+        run(scale_progress(parts[again], (number - 1) / (runs - 1), number / (runs - 1), f"{again}: run {number + 1} of {runs}"))
     compile_ahead(pair, settings, passage.target.trace.prompt_ids, waits=False)  # for the next passage, not beside this one
     return add_rates(passage, made)
 

@@ -51,6 +51,7 @@ class Lap:
 
 
 Contestant = Callable[[Lap], object]
+ItemCallback = Callable[[float, int, Any], None]  # an event of an item: share done, run, and the contestant or the item
 
 
 def do_nothing() -> None:
@@ -86,8 +87,8 @@ class Clock(Generic[Key]):
     def run_until(
         self,
         runs: int,
-        on_item: Callable[[float, int, Key], None] = lambda share, run, key: None,
-        between: Callable[[float, int, Any], None] = lambda share, run, item: None,
+        on_item: ItemCallback = lambda share, run, key: None,
+        between: ItemCallback = lambda share, run, item: None,
     ) -> Clock[Key]:
         """Go on until so many runs counted.
 
@@ -99,7 +100,7 @@ class Clock(Generic[Key]):
             self._run_once(lambda inside: (self._run - first - 1 + inside) / (runs - first), on_item, between)
         return self
 
-    def _run_once(self, share: Callable[[float], float], on_item: Callable, between: Callable) -> None:
+    def _run_once(self, share: Callable[[float], float], on_item: ItemCallback, between: ItemCallback) -> None:
         self._run += 1
         items, count, laps = self.items(self._run), len(self._names), {key: Lap(self._run) for key in self._names}
         for number, item in enumerate(items):

@@ -19,7 +19,6 @@ from specviz.errors import ModelError, UnsupportedModelError, is_out_of_memory
 from specviz.models.cache.decoder import CachedModel
 from specviz.models.cache.encoder_decoder import ConditionedModel
 from specviz.models.fast_llama.stepping import SteppingModel
-from specviz.models.hub.client import never_cancel
 from specviz.models.hub.download import find_free_disk
 from specviz.models.hub.files import ModelListing, check_lengths, fetch_config_files, list_model
 from specviz.models.pairs import families
@@ -321,21 +320,21 @@ def check_pair(
     dtype: str = "auto",
     probe: bool = True,
     on_progress: ProgressCallback = ignore_progress,
-    cancelled: Callable[[], bool] = never_cancel,
 ) -> Preflight:
     """Find out whether a pair will run here.
 
     target, draft: places: folders or hub names; device, dtype: as ``load_pair`` takes them; probe: whether to measure what a pass
-    will take, some seconds; on_progress: called with the share that is done and what is being done; what it raises ends the
-    check; cancelled: asked while something is fetched.
+    will take, some seconds; on_progress: called with the share that is done and what is being done, also while something is
+    fetched; what it raises ends the check.
 
-    Raises SettingsError for an unknown device or dtype, CancelledError if it was cancelled, and nothing else of its own.
+    Raises SettingsError for an unknown device or dtype, and nothing else of its own.
     """
     where, kind = pick_device(device, dtype)
     read: list[_ModelFiles] = []
     for number, (place, role) in enumerate(((target, "target"), (draft, "draft"))):
-        on_progress(0.25 * number, f"the {role}'s files")
-        read.append(_read_model(place.strip(), role, kind, where, cancelled, *read))
+        reading = scale_progress(on_progress, 0.25 * number, 0.25 * (number + 1), f"the {role}'s files")
+        reading(0.0)
+        read.append(_read_model(place.strip(), role, kind, where, reading, *read))
     one, other = read
     listings = tuple(each.listed for each in read if each.listed is not None)
     free, host, disk = families.find_free_memory(where), families.find_free_memory(torch.device("cpu")), find_free_disk()
@@ -362,7 +361,7 @@ def _read_model(
     role: str,
     dtype: torch.dtype,
     device: torch.device,
-    cancelled: Callable[[], bool],
+    on_progress: ProgressCallback,
     other: _ModelFiles | None = None,
 ) -> _ModelFiles:
     """What is known of a model before its weights are read. other: the model read before it, whose tokenizer may be the same."""
@@ -370,10 +369,10 @@ def _read_model(
     problems: list[str] = []
     made = _ModelFiles(ModelCheck(**known))
     try:
-        made.listed = listed = list_model(place, is_cancelled=cancelled)
+        made.listed = listed = list_model(place, on_progress=scale_progress(on_progress, 0.0, 0.5))
         known |= {"folder": listed.repo is None, "revision": listed.revision, "commit": listed.commit, "license": listed.license}
         known |= {"gated": listed.gated, "total_bytes": listed.total_bytes}
-        fetch_config_files(listed, cancelled)
+        fetch_config_files(listed, scale_progress(on_progress, 0.5, 1.0))
         known["here_bytes"] = listed.here_bytes
         made.config = load_config(listed)
         known |= _describe_config(made.config, dtype, device)

@@ -63,7 +63,7 @@ def show_export_files(page: str, offer: ExportOffer) -> None:
         assert build is not None, "an offer without files has no name to choose"
 
         def make(ticket: Ticket) -> bytes:
-            return build().build_file(name, on_progress=lambda share: ticket.tick(share, f"Making {name}"))
+            return build().build_file(name, on_progress=lambda share, doing="", /: ticket.tick(share, f"Making {doing}"))
 
         return lambda: build_in_queue(make, visitor, page, building)
 

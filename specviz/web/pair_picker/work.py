@@ -6,28 +6,8 @@ from dataclasses import replace
 
 from specviz.errors import CancelledError
 from specviz.jobs.queue import Ticket
-from specviz.statistics.finding import format_bytes
 from specviz.web.hosting import model_loading
 from specviz.web.pair_picker.state import PairPickerState, PairRequest
-
-
-class TicketProgress:
-    """Ticks for work of others, which takes whatever is raised in its midst for a failure of its own.
-
-    So a tick raises nothing; the work calls ``is_cancelled`` between its steps, and ends by itself.
-    """
-
-    def __init__(self, ticket: Ticket):
-        self.ticket, self._stopped = ticket, False
-
-    def tick(self, share: float, doing: str) -> None:
-        try:
-            self.ticket.tick(share, doing)
-        except CancelledError:
-            self._stopped = True
-
-    def is_cancelled(self) -> bool:
-        return self._stopped or self.ticket.is_unwanted
 
 
 def check_pair(state: PairPickerState, ticket: Ticket, request: PairRequest) -> None:
@@ -40,8 +20,7 @@ def check_pair(state: PairPickerState, ticket: Ticket, request: PairRequest) -> 
         request.draft,
         request.device,
         request.dtype,
-        on_progress=lambda share, what="", /: ticket.tick(share, f"Looking at {what}"),
-        cancelled=TicketProgress(ticket).is_cancelled,
+        on_progress=lambda share, part="", /: ticket.tick(share, f"Looking at {part}"),
     )
     state.store(ticket, check=found)
     ticket.tick(1.0)
@@ -52,15 +31,11 @@ def download_pair(state: PairPickerState, ticket: Ticket, request: PairRequest) 
     model_loading.wait_for_libraries(ticket)
     from specviz.models.hub.download import download_models
 
-    found, ends = state.check, TicketProgress(ticket)
+    found = state.check
     if found is None:
         return
     try:
-        download_models(
-            found.listings,
-            lambda done, total: ends.tick(done / max(total, 1), f"Downloading: {format_bytes(done)} of {format_bytes(total)}"),
-            ends.is_cancelled,
-        )
+        download_models(found.listings, lambda share, doing="", /: ticket.tick(share, f"Downloading: {doing}"))
     except CancelledError as cancelled:
         state.store(ticket, notes=[str(cancelled)])
         raise

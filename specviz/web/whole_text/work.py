@@ -18,17 +18,16 @@ def write_passage(state: WholeTextState, ticket: Ticket, request: PassageRequest
     pair = model_loading.wait_for_pair(ticket, settings)
     from specviz.speed.benchmarks.passage import build_passage, write_passage
 
-    seen = 0  # rounds that the page was last given
+    shown = 0  # rounds that the page was last given
 
-    def on_progress(share: float, doing: str, events: Sequence[TimedRound]) -> None:
-        nonlocal seen
-        if len(events) > seen:
-            state.store_partial(ticket, lambda: build_passage(pair, settings, events))
-            seen = len(events)
-        ticket.tick(share, doing)
+    def on_rounds(rounds: Sequence[TimedRound]) -> None:
+        nonlocal shown
+        if len(rounds) > shown:
+            state.store_partial(ticket, lambda: build_passage(pair, settings, rounds))
+            shown = len(rounds)
 
     def show(passage: Passage) -> None:
         state.store_result(ticket, request, passage)
 
-    state.store_result(ticket, request, write_passage(pair, settings, RUNS, on_progress, ticket.expect, show))
+    state.store_result(ticket, request, write_passage(pair, settings, RUNS, ticket.tick, on_rounds, ticket.expect, show))
     ticket.tick(1.0)

@@ -16,6 +16,7 @@ from specviz.models.hub import client, download
 from specviz.models.hub.download import download_models as fetch_all
 from specviz.models.hub.files import WEIGHTS, list_model
 from specviz.models.pairs.loading import load_model, load_pair, load_tokenizer
+from specviz.statistics.finding import format_bytes
 from tests.hub import Hub, run_hub
 
 CPU = (torch.device("cpu"), torch.float32)
@@ -31,19 +32,25 @@ def are_same(folder, repo):
     return all((folder / path.name).read_bytes() == path.read_bytes() for path in repo.folder.iterdir())
 
 
-def stop_after(count):
-    """Asked for the n-th time, it says yes."""
+def cancel_after(count):
+    """A progress callback that raises at its n-th call."""
     calls = iter(range(10**9))
-    return lambda: next(calls) >= count
+
+    def on_progress(share, doing="", /):
+        if next(calls) >= count:
+            raise CancelledError
+
+    return on_progress
 
 
 def test_a_download_brings_every_file_and_says_how_far_it_is(hub, pair_folders):
     repos = [hub.add(f"owner/{folder.name}", folder) for folder in pair_folders]
     found = [list_model(name) for name in hub.repos]
-    said = []
-    fetch_all(found, lambda done, total: said.append((done, total)))
-    total = sum(one.total_bytes for one in found)
-    assert said == sorted(said) and said[-1] == (total, total)
+    reports = []
+    fetch_all(found, lambda share, doing: reports.append((share, doing)))
+    total = format_bytes(sum(one.total_bytes for one in found))
+    shares = [share for share, _ in reports]
+    assert shares == sorted(shares) and reports[-1] == (1.0, f"{total} of {total}")
     assert all(one.download_bytes == 0 and are_same(one.folder, repo) for one, repo in zip(found, repos, strict=True))
     asked = len(hub.asked)
     fetch_all(found)
@@ -92,14 +99,19 @@ def test_a_connection_that_is_always_cut_ends_with_a_sentence_and_keeps_what_cam
     assert len(hub.cuts) == 50 - 1 - len(client.RETRY_DELAYS)
 
 
-def test_a_cancelled_download_keeps_what_came_and_the_next_one_goes_on(hub, pair_folders):
+def test_a_cancelled_download_keeps_what_came_and_the_next_one_goes_on(hub, pair_folders, monkeypatch):
+    monkeypatch.setattr(download, "EVERY", 0.0)
     repo = hub.add("owner/model", pair_folders[0])
     hub.piece, hub.slow = 4096, 0.002
-    found, seen = list_model("owner/model"), []
+    found = list_model("owner/model")
     weights = found.weights[0].digest
-    cancelled = lambda: bool(seen) and found.store.locate_partial(found.weights[0]).exists() and found.here_bytes > 30_000  # noqa: E731
+
+    def cancel_in_the_weights(share, doing="", /):
+        if found.store.locate_partial(found.weights[0]).exists() and found.here_bytes > 30_000:
+            raise CancelledError
+
     with pytest.raises(CancelledError, match=r"stopped\. What has arrived is kept, and the next download goes on from there"):
-        fetch_all([found], lambda done, total: seen.append(done), cancelled)
+        fetch_all([found], cancel_in_the_weights)
     whole, half = list_held(client.find_cache_folder())
     assert [path.stem for path in half] == [weights] and weights not in {path.name for path in whole}
     size = half[0].stat().st_size
@@ -163,7 +175,7 @@ def test_a_hub_that_asks_to_wait_is_asked_again(hub, pair_folders, answers):
 
 def test_a_wait_is_as_long_as_the_hub_asks(hub, pair_folders, monkeypatch):
     waits = []
-    monkeypatch.setattr(client, "wait_unless_cancelled", lambda seconds, cancelled: waits.append(seconds))
+    monkeypatch.setattr(client, "wait", lambda seconds, on_wait: waits.append(seconds))
     hub.add("owner/model", pair_folders[0])
     hub.refuse = [(429, "17"), (429, "3")]
     list_model("owner/model")
@@ -187,7 +199,7 @@ def test_a_wait_ends_when_it_is_cancelled(hub, pair_folders):
     hub.add("owner/model", pair_folders[0])
     hub.refuse = [(429, "59")]
     with pytest.raises(CancelledError):
-        list_model("owner/model", is_cancelled=stop_after(2))
+        list_model("owner/model", on_progress=cancel_after(2))
 
 
 def test_a_gated_model_names_its_license_and_the_log_in(hub, pair_folders, monkeypatch):

@@ -105,17 +105,17 @@ def test_work_that_is_stopped_ends_between_two_rounds(pair):
     class EnoughError(Exception):
         pass
 
-    seen = []
+    reports, counts = [], []
 
-    def on_progress(share, doing, events):
-        seen.append((share, doing, len(events)))
-        if len(events) == 5:
+    def on_progress(share, doing):
+        reports.append((share, doing))
+        if counts[-1] == 5:
             raise EnoughError
 
     with pytest.raises(EnoughError):
-        passage.write_passage(pair, SETTINGS, 2, on_progress)
-    assert seen[0][1] == "Warming up" and seen[-1][2] == 5
-    assert all(0.0 <= share <= 1.0 for share, _, _ in seen)
+        passage.write_passage(pair, SETTINGS, 2, on_progress, lambda rounds: counts.append(len(rounds)))
+    assert reports[0][1] == "Warming up" and counts[-1] == 5 and len(reports) == len(counts)
+    assert all(0.0 <= share <= 1.0 for share, _ in reports)
 
 
 def test_clocks_are_those_of_the_middle_run_where_it_wrote_the_same(pair):
@@ -272,8 +272,10 @@ def test_before_both_ways_have_ended_a_round_there_is_no_answer(pair):
 
 def test_the_first_words_stand_while_the_models_warm_up_and_the_run_writes_them_again(pair):
     """Nothing is measured before the first token is shown, and no token that was shown is taken back."""
-    seen = []
-    passage.write_passage(pair, SETTINGS, 1, lambda share, doing, events: seen.append((doing, list(events))))
+    stages, seen = ["Warming up"], []
+    passage.write_passage(
+        pair, SETTINGS, 1, lambda share, doing: stages.append(doing), lambda rounds: seen.append((stages[-1], list(rounds)))
+    )
     warm = next(events for doing, events in reversed(seen) if doing == "Warming up")
     assert seen[0][1] and warm
     for lane in (TARGET_ONLY, SPECULATIVE):

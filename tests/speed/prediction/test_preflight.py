@@ -284,8 +284,17 @@ def test_a_check_says_where_it_is_and_stops_when_told(hub, pair_folders):
     assert [share for share, _ in shares] == sorted(share for share, _ in shares)
     assert {"the target's files", "the draft's files", "the tokenizers", "the time of a pass"} == {what for _, what in shares}
     hub.add("owner/model", pair_folders[0])
+    hub.refuse = [(429, "59")]
+    waits = []
+
+    def cancel_at_wait(share, doing):
+        waits.append(doing)
+        if len(waits) > 2:
+            raise CancelledError
+
     with pytest.raises(CancelledError):
-        check_pair("owner/model", str(pair_folders[1]), cancelled=lambda: True)
+        check_pair("owner/model", str(pair_folders[1]), on_progress=cancel_at_wait)
+    assert waits == ["the target's files"] * 3, "stopped while it waits for the hub"
 
 
 # What a pass will take --------------------------------------------------------------------------------------------------

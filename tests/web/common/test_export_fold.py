@@ -41,14 +41,14 @@ def test_a_file_that_cannot_be_built_says_why(queue):
 
 
 def test_the_share_of_a_zip_that_is_made_is_reported_and_its_job_can_be_found(queue):
-    shares: list[float] = []
+    shares: list[tuple[float, str]] = []
     package = Package("one", "One", {f"{name}.json": name for name in "abcd"}, {}, {}, (), {})
     building: dict = {}
 
     def make(ticket) -> bytes:
         assert building["one_round"] is ticket
         return package.build_file(
-            "one.zip", on_progress=lambda share: (ticket.tick(share, "Making one.zip"), shares.append(ticket.share))
+            "one.zip", on_progress=lambda share, doing: (ticket.tick(share, doing), shares.append((ticket.share, ticket.doing)))
         )
 
     began = threading.Event()
@@ -59,4 +59,5 @@ def test_the_share_of_a_zip_that_is_made_is_reported_and_its_job_can_be_found(qu
             pass
         began.set()
         assert asked.result(30)[:2] == b"PK"
-    assert shares == [0.0, 0.2, 0.4, 0.6, 0.8]
+    files = ("a.json", "b.json", "c.json", "d.json", "caption.txt")
+    assert shares == list(zip((0.0, 0.2, 0.4, 0.6, 0.8), files, strict=True))
