@@ -25,7 +25,7 @@ from specviz.decoding.samples import Coverage
 from specviz.errors import ModelError, SettingsError, suggest
 from specviz.evidence.decoder import build_decoder, resolve_name, with_mistake
 from specviz.evidence.sampling.effort import DEFAULT_SAMPLING, SAMPLE_TOKENS, refuse_unused_sampling
-from specviz.evidence.sampling.plan import SamplingPlan
+from specviz.evidence.sampling.sampling_plan import SamplingPlan
 from specviz.evidence.sampling.session import Session
 from specviz.export.report import write_certificate
 from specviz.jobs.tasks import allow_paths
@@ -39,8 +39,8 @@ from specviz.proposers.trees.node_count import choose_node_count
 from specviz.records import write
 from specviz.settings import DEFAULTS, DRAFTING_FIELDS, FOREIGN_NAMES, GAMMA_MAX, RENAMED, Settings, check_whole
 from specviz.speed.prediction.assessment import assess_pair
-from specviz.speed.prediction.plan import make_plan
 from specviz.speed.prediction.plan_effort import DEFAULT_EFFORT, PlanEffort
+from specviz.speed.prediction.planning import make_plan
 from specviz.speed.prediction.preflight import Preflight
 from specviz.speed.records.assessment import DEFAULT_ASSESSMENT, Assessment, AssessmentEffort
 from specviz.speed.records.cost_model import find_cost_model

@@ -31,7 +31,7 @@ LAYERS = (  # from the bottom up
     {"decoding"},
     {"jobs"},
     {"audit", "speed", "evidence", "training"},
-    {"figures", "export", "classroom"},
+    {"figures", "export"},
     {"web", "static_site", "interface"},
     {"cli", "pages", "app", "__main__"},
 )
@@ -66,7 +66,7 @@ LIBRARY_USERS = {  # library -> the packages that may import it
     "ray": {"jobs"},
     "psutil": {"jobs"},
     "segno": {"web"},
-    "sqlite3": {"classroom"},
+    "sqlite3": {"web"},
     "torch": {
         "threads",
         "audit",

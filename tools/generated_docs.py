@@ -31,7 +31,7 @@ from specviz.decoding.method_checks import list_readers  # noqa: E402
 from specviz.figures.pages_and_glossary import GLOSSARY  # noqa: E402
 from specviz.proposers.registry import PROPOSERS  # noqa: E402
 from specviz.settings import SETTINGS  # noqa: E402
-from specviz.speed.records.pair import format_gallery, load_pair_records  # noqa: E402
+from specviz.speed.records.pair_record import format_gallery, load_pair_records  # noqa: E402
 from specviz.verification.registry import RULES  # noqa: E402
 from specviz.web.hosting.server_options import DEFAULTS, ServerOptions  # noqa: E402
 from tools.record_schema import build_schema  # noqa: E402

@@ -85,7 +85,7 @@ def run(options: argparse.Namespace) -> int:
     content = read_text_file(file, "text" if options.text_file else "prompts")
 
     from specviz.speed.measurement.acceptance import refuse_unplanned
-    from specviz.speed.prediction.plan import make_plan
+    from specviz.speed.prediction.planning import make_plan
 
     refuse_unplanned(settings)
     text = content if options.prompts is None else parse_prompts(content, MAX_PROMPTS)

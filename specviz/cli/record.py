@@ -148,8 +148,8 @@ def collect_texts(rounds: Iterable[TimedRound]) -> dict[str, list[int]]:
 
 def record_plans(settings: Settings, options: argparse.Namespace, progress: Progress) -> RecordedText:
     """Plan and measure every draft at every temperature of the page, on its text."""
-    from specviz.speed.prediction.plan import make_plan
     from specviz.speed.prediction.plan_effort import PlanEffort
+    from specviz.speed.prediction.planning import make_plan
     from specviz.speed.records.plan import PLAN_CHOICES, PLAN_GAMMAS, PLAN_TEXT, dump_plans, load_plan_text
 
     text, found = load_plan_text(), {}
@@ -201,9 +201,9 @@ def record_pair(settings: Settings, options: argparse.Namespace, progress: Progr
     from specviz.speed.benchmarks.decoded_method import measure_method
     from specviz.speed.measurement.acceptance import explain_unplanned
     from specviz.speed.measurement.divergences import measure_divergences
-    from specviz.speed.prediction.plan import make_plan
     from specviz.speed.prediction.plan_effort import PlanEffort
-    from specviz.speed.records.pair import DecodedMethod, PairRecord
+    from specviz.speed.prediction.planning import make_plan
+    from specviz.speed.records.pair_record import DecodedMethod, PairRecord
     from specviz.speed.records.plan import PLAN_GAMMAS, PLAN_TEXT, SpeedPlan, load_plan_text
 
     check_methods(settings)
@@ -252,7 +252,7 @@ def record_trees(settings: Settings, options: argparse.Namespace, progress: Prog
 def record_costs(settings: Settings, options: argparse.Namespace, progress: Progress) -> RecordedText:
     """Time rounds of the pair in texts of its own, and passes over trees."""
     from specviz.speed.measurement.acceptance import cut_openings
-    from specviz.speed.prediction.cost_model import measure_cost_model
+    from specviz.speed.prediction.machine_costs import measure_cost_model
     from specviz.speed.records.plan import load_plan_text
 
     pair, text = load_models(settings), load_plan_text()

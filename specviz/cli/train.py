@@ -30,7 +30,7 @@ def run(options: argparse.Namespace) -> int:
             "by Project Gutenberg number. The file holds one paragraph per line, each work closed by a line <|endoftext|>."
         )
     from specviz.training.card import measure_and_write
-    from specviz.training.pair import train_pair
+    from specviz.training.pair_training import train_pair
 
     train_pair(options.data, options.out, tuple(options.only or TRAINED_MODELS), options.tokens)
     if options.heldout is not None:

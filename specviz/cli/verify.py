@@ -124,7 +124,7 @@ def verify(pair: LoadedPair, settings: Settings, options: argparse.Namespace) ->
     An interrupt prints the report of what was drawn, and raises KeyboardInterrupt with a sentence on how to resume.
     """
     from specviz.evidence.decoder import build_decoder, resolve_name, with_mistake
-    from specviz.evidence.sampling.plan import SamplingPlan
+    from specviz.evidence.sampling.sampling_plan import SamplingPlan
     from specviz.evidence.sampling.saved_samples import SavedSamples
     from specviz.evidence.sampling.session import Session, describe_run
     from specviz.jobs.remote import open_pool

@@ -18,9 +18,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from specviz.classroom.worksheet import make_worksheet
     from specviz.errors import SettingsError
     from specviz.records import write
+    from specviz.web.classroom.worksheet import make_worksheet
     from specviz.web.classroom.worksheet_pdf import build_pdf
 
     if options.out.suffix.lower() != ".pdf":

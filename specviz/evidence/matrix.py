@@ -29,7 +29,7 @@ from specviz.decoding.samples import NONE, Coverage, Samples, count_events
 from specviz.errors import DamagedModelError, ModelError, SettingsError
 from specviz.evidence.analytic.enumeration import Components
 from specviz.evidence.decoder import ENGINE, SPECULATIVE, TARGET, Decoder
-from specviz.evidence.sampling.plan import SamplingPlan
+from specviz.evidence.sampling.sampling_plan import SamplingPlan
 from specviz.evidence.sampling.session import Session
 from specviz.evidence.testing.hypothesis_tests import TestPlan, decide_verdict
 from specviz.evidence.testing.partition import Partition, build_partition

@@ -46,8 +46,8 @@ from specviz.speed.benchmarks.bench import run_bench
 from specviz.speed.measurement import costs
 from specviz.speed.measurement.costs import measure_block_gap
 from specviz.speed.prediction.batches import measure_batches
-from specviz.speed.prediction.plan import make_plan
 from specviz.speed.prediction.plan_effort import PlanEffort
+from specviz.speed.prediction.planning import make_plan
 from specviz.speed.prediction.study import StudySize, run_study
 from specviz.speed.records.methods import choose_distribution
 from specviz.verification.draft_tree import DraftTree

@@ -10,12 +10,12 @@ from urllib.parse import parse_qs, urlsplit
 import numpy as np
 import pytest
 
-from specviz.classroom.records import KINDS
 from specviz.evidence.mistakes.published import REPORTED
-from specviz.evidence.sampling.plan import INTERIM, SCHEDULE
+from specviz.evidence.sampling.sampling_plan import INTERIM, SCHEDULE
 from specviz.speed.records.methods import DRAFTING_METHODS
 from specviz.statistics.power import count_draws_needed, find_detectable_tv
 from specviz.theory import compute_expected_tokens, compute_wall_clock_factor, find_best_gamma
+from specviz.web.classroom.records import KINDS
 from specviz.web.classroom.words import TASKS
 from specviz.web.common import links
 from specviz.web.common.frame import PAGES

@@ -22,7 +22,7 @@ import pytest
 
 from specviz.evidence.decoder import ENGINE, SHARED, build_decoder
 from specviz.evidence.matrix import evaluate_matrix
-from specviz.evidence.sampling.plan import SamplingPlan
+from specviz.evidence.sampling.sampling_plan import SamplingPlan
 from specviz.evidence.sampling.session import SHARD_SIZES, SamplingSpec, SamplingTask, Session, ShardRange, draw_shard
 from specviz.jobs import ray as cluster_module
 from specviz.jobs.remote import RemoteCaller, open_pool

@@ -13,7 +13,7 @@ from specviz.evidence.decoder import ENGINE, SHARED, build_decoder
 from specviz.evidence.matrix import evaluate_matrix
 from specviz.evidence.sampling import saved_samples as file
 from specviz.evidence.sampling import session
-from specviz.evidence.sampling.plan import SamplingPlan
+from specviz.evidence.sampling.sampling_plan import SamplingPlan
 from specviz.evidence.sampling.saved_samples import SavedSamples
 from specviz.evidence.sampling.session import SamplingSpec, SamplingTask, Session, ShardRange, draw_shard
 from specviz.jobs import tasks, workers

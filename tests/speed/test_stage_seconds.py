@@ -16,10 +16,10 @@ from specviz.speed.benchmarks.drafting_methods import estimate_stage_seconds as 
 from specviz.speed.benchmarks.passage import estimate_stage_seconds as of_passage
 from specviz.speed.measurement import timed_decoding as duration
 from specviz.speed.measurement.timed_decoding import DecodingPace, measure_pace
-from specviz.speed.prediction.plan import COSTS, COUNTING, choose_sizes, fit_effort
-from specviz.speed.prediction.plan import TIMING as PLAN_TIMING
-from specviz.speed.prediction.plan import estimate_stage_seconds as of_plan
 from specviz.speed.prediction.plan_effort import PlanEffort
+from specviz.speed.prediction.planning import COSTS, COUNTING, choose_sizes, fit_effort
+from specviz.speed.prediction.planning import TIMING as PLAN_TIMING
+from specviz.speed.prediction.planning import estimate_stage_seconds as of_plan
 from specviz.speed.records.passage import SPECULATIVE, TARGET_ONLY, TimedRound
 
 

@@ -13,7 +13,7 @@ from specviz.models.attachments.eagle import load_eagle
 from specviz.models.attachments.exits import load_exit
 from specviz.models.attachments.folder import CONFIG
 from specviz.models.attachments.heads import WEIGHTS, load_heads, save_heads
-from specviz.training import loop, losses, pair
+from specviz.training import loop, losses, pair_training
 from specviz.training.corpus import END_OF_TEXT
 from specviz.training.loop import Schedule
 from specviz.training.losses import (
@@ -126,12 +126,14 @@ def test_a_pair_can_be_taught_from_its_folder_and_nothing_is_taught_without_a_ta
     data.write_text((TEXT[0] * 20 + END_OF_TEXT + "\n") * 3)
     short = Schedule(tokens=2 * 32 * 2, rows=2, context=32)
     monkeypatch.setattr(
-        pair, "SHAPES", {role: pair.ModelShape(layers, 64, short) for role, layers in (("target", 2), ("draft", 1))}
+        pair_training,
+        "SHAPES",
+        {role: pair_training.ModelShape(layers, 64, short) for role, layers in (("target", 2), ("draft", 1))},
     )
-    monkeypatch.setattr(pair, "DISTILLED", {role: short for role in ("distilled", "heads", "exit", "eagle")})
+    monkeypatch.setattr(pair_training, "DISTILLED", {role: short for role in ("distilled", "heads", "exit", "eagle")})
     with pytest.raises(TrainingError, match=r"no trained target and no draft yet\. Train it first: distilled learns from it"):
-        pair.train_pair(data, out, ("distilled",), log=lambda _: None)
-    pair.train_pair(data, out, ("draft", "target", "distilled", "heads", "exit", "eagle"), log=lambda _: None)
+        pair_training.train_pair(data, out, ("distilled",), log=lambda _: None)
+    pair_training.train_pair(data, out, ("draft", "target", "distilled", "heads", "exit", "eagle"), log=lambda _: None)
     weights = [load_file(out / role / "model.safetensors") for role in ("draft", "distilled")]
     assert any(not torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
     from transformers import AutoModelForCausalLM

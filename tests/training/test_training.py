@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file
 
 from specviz.errors import TrainingError
-from specviz.training import loop, pair
+from specviz.training import loop, pair_training
 from specviz.training.corpus import END_OF_TEXT, Batches, read_works, train_tokenizer
 from specviz.training.loop import Schedule, round_to_bfloat16, train
 from tests.pairs import TEXT, build_tiny_model
@@ -68,9 +68,11 @@ def test_a_short_trial_leaves_a_pair_that_loads(tmp_path, monkeypatch):
 
     data = tmp_path / "books.txt"
     data.write_text((TEXT[0] * 20 + END_OF_TEXT + "\n") * 3)
-    small = {role: pair.ModelShape(1, 64, Schedule(tokens=2 * 32 * 3, rows=2, context=32)) for role in ("target", "draft")}
-    monkeypatch.setattr(pair, "SHAPES", small)
-    pair.train_pair(data, tmp_path / "run", log=lambda _: None)
+    small = {
+        role: pair_training.ModelShape(1, 64, Schedule(tokens=2 * 32 * 3, rows=2, context=32)) for role in ("target", "draft")
+    }
+    monkeypatch.setattr(pair_training, "SHAPES", small)
+    pair_training.train_pair(data, tmp_path / "run", log=lambda _: None)
     weights = load_file(tmp_path / "run" / "draft" / "model.safetensors")
     assert all(value.dtype == torch.bfloat16 for value in weights.values())
     assert load_pair(f"{tmp_path / 'run' / 'target'}|{tmp_path / 'run' / 'draft'}").target.num_parameters() > 0

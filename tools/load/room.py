@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from specviz.classroom.records import KINDS, RACE_METHODS, SAMPLE_SIZES
 from specviz.errors import SpecvizError
+from specviz.web.classroom.records import KINDS, RACE_METHODS, SAMPLE_SIZES
 from tools.load import findings
 from tools.load.client import StreamlitClient
 from tools.load.findings import WaitingTimes

@@ -10,8 +10,8 @@ from specviz.errors import SettingsError
 from specviz.models.pairs.pair import LoadedPair
 from specviz.progress import ProgressCallback, ignore_progress, scale_progress
 from specviz.settings import GAMMA_MAX, Settings
-from specviz.speed.prediction.plan import make_plan
 from specviz.speed.prediction.plan_effort import PlanEffort
+from specviz.speed.prediction.planning import make_plan
 from specviz.speed.records.estimate import Estimate
 from specviz.speed.records.plan import SpeedPlan
 from specviz.speed.records.server_commands import build_server_commands

@@ -11,7 +11,7 @@ from specviz.evidence.decoder import SHARED, build_decoder
 from specviz.evidence.mistakes.comparison import LONG, POINTS, TEXTS, DistanceCurve, MistakeResult, find_first_differences
 from specviz.evidence.mistakes.registry import VARIANTS
 from specviz.evidence.recordings.samples import DecoderSamplesRecord, MistakeSamplesRecord
-from specviz.evidence.sampling.plan import make_cells
+from specviz.evidence.sampling.sampling_plan import make_cells
 from specviz.evidence.sampling.session import SamplingSpec, SideBySide, compute_seed_p_values, write_texts
 from specviz.evidence.testing.results import (
     CELLS,

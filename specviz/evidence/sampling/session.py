@@ -32,7 +32,7 @@ from specviz.evidence.decoder import (
     sample_together,
 )
 from specviz.evidence.mistakes.comparison import DistanceCurve, DraftingCounts
-from specviz.evidence.sampling.plan import INTERIM, SINGLE, SamplingPlan, SequentialCells, make_cells
+from specviz.evidence.sampling.sampling_plan import INTERIM, SINGLE, SamplingPlan, SequentialCells, make_cells
 from specviz.evidence.sampling.saved_samples import ModeSamples, SavedSamples, add_coverage
 from specviz.evidence.testing.hypothesis_tests import TestPlan, TestReport, run_count_tests, run_tests
 from specviz.evidence.testing.partition import Partition, build_partition

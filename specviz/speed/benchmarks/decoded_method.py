@@ -23,9 +23,9 @@ from specviz.speed.measurement.acceptance import cut_openings, tokenize_text
 from specviz.speed.measurement.clock import Clock, Lap
 from specviz.speed.measurement.machine import describe_measurement
 from specviz.speed.measurement.timed_decoding import decode_speculatively, decode_target_only
-from specviz.speed.prediction.plan import TIMES, TOKENS_PER_PASS, identify_text, split_into_runs
+from specviz.speed.prediction.planning import TIMES, TOKENS_PER_PASS, identify_text, split_into_runs
 from specviz.speed.records.estimate import Estimate
-from specviz.speed.records.pair import DecodedMethod
+from specviz.speed.records.pair_record import DecodedMethod
 from specviz.speed.records.plan import MeasuredRow
 from specviz.trace import Round
 from specviz.verification.draft_tree import compute_node_depths

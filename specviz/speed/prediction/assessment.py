@@ -13,7 +13,7 @@ from typing import Any
 
 from specviz.errors import SpecvizError
 from specviz.evidence.decoder import ENGINE, SPECULATIVE, build_decoder
-from specviz.evidence.sampling.plan import SamplingPlan
+from specviz.evidence.sampling.sampling_plan import SamplingPlan
 from specviz.evidence.sampling.session import Session
 from specviz.models.pairs.catalog import PAIRS
 from specviz.models.pairs.loading import LoadedPair
@@ -26,8 +26,8 @@ from specviz.speed.benchmarks.target_only import find_baseline
 from specviz.speed.measurement.acceptance import cut_openings
 from specviz.speed.measurement.machine import describe_measurement
 from specviz.speed.measurement.timed_decoding import decode_target_only, measure_pace
-from specviz.speed.prediction.plan import LEAST_TOKENS, make_plan, thin_out
 from specviz.speed.prediction.plan_effort import PlanEffort
+from specviz.speed.prediction.planning import LEAST_TOKENS, make_plan, thin_out
 from specviz.speed.prediction.preflight import Preflight
 from specviz.speed.records.assessment import DEFAULT_ASSESSMENT, Assessment, AssessmentEffort, MethodSpeed
 from specviz.speed.records.methods import DRAFTING_METHODS

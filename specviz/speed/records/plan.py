@@ -1,7 +1,7 @@
 """A plan: the predicted gain of speculation on a text, and the error of the prediction where it was measured too.
 
 Intervals of predicted tokens come from resampled texts. Intervals of predicted speeds come from resampled texts and resampled runs of
-the cost probes. Measured speeds are medians over runs, each over texts of its own. ``specviz.speed.prediction.plan`` makes plans; the plans that
+the cost probes. Measured speeds are medians over runs, each over texts of its own. ``specviz.speed.prediction.planning`` makes plans; the plans that
 the page *How fast?* shows first are one for each of PLAN_CHOICES.
 """
 

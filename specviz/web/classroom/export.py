@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from specviz.classroom.records import Room
 from specviz.export.manifest import build_facts, describe_conditions
 from specviz.export.package import ExportOffer, Package, Picture, Rows
 from specviz.settings import Settings
+from specviz.web.classroom.records import Room
 from specviz.web.classroom.results import ClassSamplesResult, TaskResult
 from specviz.web.classroom.words import TEXTS
 from specviz.web.common.side_by_side.words import RULE

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from specviz.classroom.records import RACE_METHODS
-from specviz.classroom.tally import Calibration, RaceChoice, Votes
 from specviz.figures.charts import escape_label
 from specviz.figures.lazy_plotly import go
 from specviz.figures.theme import GRAY, GRID, LEGEND, MEANINGS
+from specviz.web.classroom.records import RACE_METHODS
+from specviz.web.classroom.tally import Calibration, RaceChoice, Votes
 from specviz.web.classroom.wall import MAX_CHOICES, MIN_BIN, count_predictions
 
 LARGEST, LEAST = 26.0, 7.0  # pixels of the largest and the smallest dot

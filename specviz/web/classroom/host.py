@@ -19,15 +19,15 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from specviz.classroom import codes, tally
-from specviz.classroom.records import PHASES, Assignment, Room, list_sample_numbers
-from specviz.classroom.store import RoomStore, SampleBlock, StoreError
 from specviz.errors import BusyError, ClusterError, SettingsError, SpecvizError
 from specviz.jobs.queue import Ticket
 from specviz.process import SharedInstance
 from specviz.progress import ProgressCallback, ignore_progress
 from specviz.settings import Settings
+from specviz.web.classroom import codes, tally
+from specviz.web.classroom.records import PHASES, Assignment, Room, list_sample_numbers
 from specviz.web.classroom.results import ClassSamplesResult, PredictionResult, RaceResult, TaskResult, VoteResult
+from specviz.web.classroom.store import RoomStore, SampleBlock, StoreError
 from specviz.web.hosting import model_loading, server_workers
 from specviz.web.hosting.limits import ActionRateLimiter
 from specviz.web.hosting.server_options import load_options
@@ -307,8 +307,8 @@ class RoomSession:
         """Draw and store new samples; show the rounds of single ones, however often they are requested."""
         settings = task.settings
         pair = load_pair(ticket, settings)
-        from specviz.classroom import drawing
-        from specviz.classroom.class_evidence import count_blocks, restore_session
+        from specviz.web.classroom import drawing
+        from specviz.web.classroom.class_evidence import count_blocks, restore_session
 
         if task.number not in self._sampling_sessions:
             self._sampling_sessions[task.number] = restore_session(
@@ -338,7 +338,7 @@ class RoomSession:
         """Decode the texts of those whose choice has not run yet."""
         settings = task.settings
         pair = load_pair(ticket, settings)
-        from specviz.classroom import drawing
+        from specviz.web.classroom import drawing
 
         answers = {student: answer for _, student, answer in self.store.list_answers(self.code, task.number)}
         new = [one.student for one in batch if one.student in answers and "tokens" not in answers[one.student]]

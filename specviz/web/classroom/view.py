@@ -11,9 +11,6 @@ from urllib.parse import quote
 
 import streamlit as st
 
-from specviz.classroom.codes import MAX_LENGTH
-from specviz.classroom.records import KINDS, LENGTHS, Assignment, Room
-from specviz.classroom.store import StoreError
 from specviz.errors import SettingsError, SpecvizError
 from specviz.evidence.mistakes.published import REPORTED
 from specviz.evidence.testing.results import CellShares
@@ -21,7 +18,9 @@ from specviz.figures.cell_shares import compute_rows_end
 from specviz.figures.components import read_styles
 from specviz.web.classroom import export as exports
 from specviz.web.classroom import words, work
+from specviz.web.classroom.codes import MAX_LENGTH
 from specviz.web.classroom.host import RoomSession, open_host
+from specviz.web.classroom.records import KINDS, LENGTHS, Assignment, Room
 from specviz.web.classroom.results import TEST_SIZES, WALL_CHARACTERS, ClassSamplesResult
 from specviz.web.classroom.state import (
     DeskState,
@@ -31,6 +30,7 @@ from specviz.web.classroom.state import (
     is_local_address,
     is_on_other_replica,
 )
+from specviz.web.classroom.store import StoreError
 from specviz.web.classroom.words import MINUTES, TASKS, TEXTS, read_lesson_plan
 from specviz.web.common import elements, export_fold, pairs, session
 from specviz.web.common.controls import Form, fill_fields, read_fields

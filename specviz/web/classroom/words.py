@@ -8,11 +8,11 @@ from html import escape
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from specviz.classroom.records import KINDS, Room
 from specviz.evidence.testing.results import LEVEL, REST, CellShares
 from specviz.records import HERE, load_toml
 from specviz.settings import Settings
 from specviz.statistics.chernoff import compute_frequency_range
+from specviz.web.classroom.records import KINDS, Room
 from specviz.web.common.side_by_side.words import (
     PageVerdict,
     compare_counts,

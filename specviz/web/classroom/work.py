@@ -7,10 +7,10 @@ import secrets
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from specviz.classroom.records import PHASES, Assignment, Room, derive_task_seed
 from specviz.jobs.queue import Ticket
 from specviz.settings import SAMPLING_FIELDS, SETTINGS, Settings
 from specviz.web.classroom.host import RoomSession, load_pair, run_in_worker
+from specviz.web.classroom.records import PHASES, Assignment, Room, derive_task_seed
 from specviz.web.hosting import model_loading, server_workers
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def prepare_task(ticket: Ticket, session: RoomSession, room: Room, kind: str, nu
 
 
 def _prepare_prediction(ticket: Ticket, pair: LoadedPair, settings: Settings, session: RoomSession) -> dict[str, Any]:
-    from specviz.classroom import drawing
+    from specviz.web.classroom import drawing
 
     number = sum(task.kind == "predict" for task in session.store.list_tasks(session.code))
     return run_in_worker(ticket, drawing.find_situation, pair, settings, (settings, number), "a situation", is_local=True)
@@ -74,8 +74,8 @@ def list_votable_mistakes() -> list[str]:
 
 def _prepare_vote(ticket: Ticket, pair: LoadedPair, settings: Settings) -> dict[str, Any]:
     """Samples of a decoder that may have a mistake, and the options. The system's randomness chooses: no seed that anyone sees does."""
-    from specviz.classroom import drawing
     from specviz.evidence.mistakes.published import PUBLISHED_MISTAKES
+    from specviz.web.classroom import drawing
     from specviz.web.common.side_by_side.work import compute_exact_cells
     from specviz.web.mistakes.words import name_mistake
 
@@ -100,7 +100,7 @@ def build_certificate_file(ticket: Ticket, session: RoomSession, task: Assignmen
     """The file that ``specviz check`` confirms. Raises EvidenceError before the first test."""
     settings = task.settings
     pair = load_pair(ticket, settings)
-    from specviz.classroom.class_evidence import build_certificate
+    from specviz.web.classroom.class_evidence import build_certificate
 
     blocks = [(one.student, one.first, one.count) for one in session.list_samples(task.number)]
     report = server_workers.run_in_worker(
@@ -112,7 +112,7 @@ def build_certificate_file(ticket: Ticket, session: RoomSession, task: Assignmen
 def build_worksheet_file(ticket: Ticket, seed: int, key: bool) -> bytes:
     """The worksheet of a seed as PDF, or its answers."""
     model_loading.wait_for_libraries(ticket)
-    from specviz.classroom.worksheet import make_worksheet
+    from specviz.web.classroom.worksheet import make_worksheet
     from specviz.web.classroom.worksheet_pdf import build_pdf
 
     return build_pdf([make_worksheet(seed)], key=key)

@@ -10,10 +10,10 @@ from typing import Any
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from specviz.classroom.worksheet import SEEDS, WORDS, Table, Worksheet, compute_ranges, compute_residual
 from specviz.export.matplotlib_adapter import PRINT_INK, save_pdf, use_print_settings
 from specviz.figures.theme import GRAY, MEANINGS
 from specviz.records import load_toml
+from specviz.web.classroom.worksheet import SEEDS, WORDS, Table, Worksheet, compute_ranges, compute_residual
 
 WIDTH, HEIGHT = 8.27, 11.69  # inches of A4
 MARGIN, TOP = 0.8, 0.7

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from specviz.speed.records.pair import COLUMNS_GAMMA, PairRecord
+from specviz.speed.records.pair_record import COLUMNS_GAMMA, PairRecord
 
 
 def build_pair_bars(records: Sequence[PairRecord]) -> str:

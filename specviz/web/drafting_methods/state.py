@@ -11,7 +11,7 @@ from specviz.errors import SettingsError, TraceError
 from specviz.records import ASSETS, read_file_or
 from specviz.settings import Settings
 from specviz.speed.records.methods import DRAFTING_METHODS, MethodComparison, choose_distribution, load_comparisons
-from specviz.speed.records.pair import PairRecord, load_pair_records
+from specviz.speed.records.pair_record import PairRecord, load_pair_records
 from specviz.speed.records.plan import SpeedPlan
 from specviz.web.common import links
 from specviz.web.common.cost_choice import MEASURED, apply_costs, check_costs

@@ -257,7 +257,7 @@ def _show_folds(state: ExactnessState) -> None:
         except SpecvizError as error:
             show_notes([str(error)], "exactness-notes-tests")
             return
-        from specviz.evidence.sampling.plan import INTERIM  # torch comes with it, which a recorded page does without
+        from specviz.evidence.sampling.sampling_plan import INTERIM  # torch comes with it, which a recorded page does without
 
         st.markdown(words.describe_limits(state))
         st.markdown(RULE)

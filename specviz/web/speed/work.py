@@ -18,8 +18,8 @@ def make_plan_of_text(state: SpeedState, ticket: Ticket, question: SpeedQuestion
     """Make the plan. Stopped before its tokens are counted, nothing has changed; after that, a plan without speeds stays."""
     settings = replace(question.settings, gamma=GAMMAS[-1], max_new_tokens=LENGTH)
     pair = model_loading.wait_for_pair(ticket, settings)
-    from specviz.speed.prediction.plan import make_plan
     from specviz.speed.prediction.plan_effort import PlanEffort
+    from specviz.speed.prediction.planning import make_plan
 
     def show(plan: SpeedPlan) -> None:
         state.store_result(ticket, question, plan)

@@ -13,7 +13,7 @@ from specviz.decoding.samples import Coverage
 from specviz.evidence.assisted import RoundLog
 from specviz.evidence.decoder import ENGINE, SHARED, build_decoder
 from specviz.evidence.sampling.certificate import ALTERED, recompute, redraw_certificate
-from specviz.evidence.sampling.plan import INTERIM, SamplingPlan, make_cells
+from specviz.evidence.sampling.sampling_plan import INTERIM, SamplingPlan, make_cells
 from specviz.evidence.sampling.session import SamplingSpec, Session, SideBySide
 from specviz.evidence.testing.report import seal
 from specviz.evidence.testing.results import InterimTest, describe_unreached

@@ -14,7 +14,7 @@ from specviz.decoding.samples import NONE
 from specviz.evidence import decoder as decoders
 from specviz.evidence.decoder import SHARED, build_decoder, count_whole_samples
 from specviz.evidence.sampling.certificate import ALTERED, read_certificate, redraw_certificate
-from specviz.evidence.sampling.plan import SamplingPlan
+from specviz.evidence.sampling.sampling_plan import SamplingPlan
 from specviz.evidence.sampling.session import Session, follow_cells
 from specviz.evidence.testing.report import seal
 from specviz.progress import ignore_progress

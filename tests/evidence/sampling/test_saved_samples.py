@@ -22,7 +22,7 @@ from specviz.errors import EvidenceError
 from specviz.evidence.decoder import Decoder, build_decoder
 from specviz.evidence.sampling import saved_samples as file
 from specviz.evidence.sampling import session
-from specviz.evidence.sampling.plan import SamplingPlan
+from specviz.evidence.sampling.sampling_plan import SamplingPlan
 from specviz.evidence.sampling.saved_samples import ModeSamples, SavedSamples
 from specviz.evidence.sampling.session import Session
 from specviz.settings import Settings

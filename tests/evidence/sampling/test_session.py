@@ -15,7 +15,7 @@ from specviz.errors import EvidenceError, SettingsError
 from specviz.evidence.decoder import SHARED, build_decoder, with_mistake
 from specviz.evidence.mistakes.registry import MISTAKES
 from specviz.evidence.sampling import session
-from specviz.evidence.sampling.plan import INTERIM, SCHEDULE, SamplingPlan
+from specviz.evidence.sampling.sampling_plan import INTERIM, SCHEDULE, SamplingPlan
 from specviz.evidence.sampling.session import SamplingSpec, Session, SideBySide, draw_together
 from specviz.evidence.testing import hypothesis_tests as evidence_tests
 from specviz.settings import Settings

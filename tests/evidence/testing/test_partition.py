@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from specviz.decoding.samples import NONE, Samples
-from specviz.evidence.sampling.plan import INTERIM, make_cells
+from specviz.evidence.sampling.sampling_plan import INTERIM, make_cells
 from specviz.evidence.testing.partition import Partition, build_partition
 from specviz.settings import Settings
 

@@ -12,13 +12,13 @@ from specviz.speed.benchmarks import passage as passage_module
 from specviz.speed.benchmarks import target_only as module
 from specviz.speed.benchmarks.passage import write_passage
 from specviz.speed.benchmarks.target_only import COMPILED_GENERATE, GENERATE, LOOP, find_baseline
-from specviz.speed.prediction import plan as plan_module
-from specviz.speed.prediction.plan import PlanEffort, make_plan
+from specviz.speed.prediction import planning as plan_module
+from specviz.speed.prediction.planning import PlanEffort, make_plan
 from specviz.speed.records.baseline import Baseline
 from specviz.speed.records.passage import dump_passages, load_passages
 from specviz.speed.records.plan import RoundCostCurve, SpeedPlan
 from specviz.web.whole_text import words
-from tests.speed.prediction.test_plan import TEXT, build_plan, curve
+from tests.speed.prediction.test_planning import TEXT, build_plan, curve
 
 TWICE = Baseline(GENERATE.title, 2.0)
 SETTINGS = Settings(prompt="Once upon", max_new_tokens=6, gamma=2)

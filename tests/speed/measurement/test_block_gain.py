@@ -26,8 +26,8 @@ from specviz.speed.measurement.acceptance import (
     measure_log_ratios,
     measure_token_acceptance,
 )
-from specviz.speed.prediction.plan import make_plan
 from specviz.speed.prediction.plan_effort import PlanEffort
+from specviz.speed.prediction.planning import make_plan
 from specviz.speed.records.plan import SpeedPlan
 from specviz.verification.block import BlockRule
 from specviz.verification.token import TokenRule
@@ -38,7 +38,7 @@ from tests.evidence.analytic.test_enumerate import build_worlds
 from tests.oracle import token_rule
 from tests.oracle.other_rules import BlockVerification, constant
 from tests.speed.measurement.test_acceptance import LENGTH, PROMPT, enumerate_rounds
-from tests.speed.prediction.test_plan import command_options  # noqa: F401
+from tests.speed.prediction.test_planning import command_options  # noqa: F401
 from tests.tables import DRAFTS, model
 from tests.tables import pair as tables
 from tests.verification.test_block_rule import THIRDS, build_algorithm1

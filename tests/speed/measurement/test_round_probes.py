@@ -14,18 +14,18 @@ import pytest
 from specviz.__main__ import main
 from specviz.settings import Settings
 from specviz.speed.measurement import costs
-from specviz.speed.prediction import plan
-from tests.speed.prediction.test_plan import PROBES, command_options  # noqa: F401
+from specviz.speed.prediction import planning
+from tests.speed.prediction.test_planning import PROBES, command_options  # noqa: F401
 
 
 def test_every_text_is_timed_once_and_all_lengths_write_the_same_ones_in_a_run(monkeypatch):
     seen = []
     monkeypatch.setattr(
-        plan, "_count_rounds", lambda pair, settings, prompt: seen.append((settings.seed, settings.gamma, prompt)) or 2
+        planning, "_count_rounds", lambda pair, settings, prompt: seen.append((settings.seed, settings.gamma, prompt)) or 2
     )
     prompts = [(n,) for n in range(7)]
-    shares, parts = [], plan.split_into_runs(prompts, 3)
-    clock = plan.time_gammas(None, Settings(), (0, 1, 2), parts, between=shares.append)
+    shares, parts = [], planning.split_into_runs(prompts, 3)
+    clock = planning.time_gammas(None, Settings(), (0, 1, 2), parts, between=shares.append)
     assert [len(part) for part in parts] == [3, 2, 2]
     assert all(sum(clock.get_kept(gamma)) == 14 for gamma in (0, 1, 2)), "the text that warms up is not counted"
     assert len(shares) == 8 and shares == sorted(shares) and shares[-1] == 1.0
@@ -36,14 +36,14 @@ def test_every_text_is_timed_once_and_all_lengths_write_the_same_ones_in_a_run(m
     for seed in {seed for seed, _, _ in counted}:
         texts = [{p for s, g, p in counted if (s, g) == (seed, gamma)} for gamma in (0, 1, 2)]
         assert texts[0] == texts[1] == texts[2]
-    assert [len(part) for part in plan.split_into_runs(prompts[:2], 3)] == [1, 1, 1]
+    assert [len(part) for part in planning.split_into_runs(prompts[:2], 3)] == [1, 1, 1]
 
 
 def test_a_text_is_written_by_all_lengths_before_the_next_begins_and_each_goes_first_equally_often(monkeypatch):
     """A burst of other work then meets all contestants alike, and none has the caches as the one before left them more often."""
     seen = []
-    monkeypatch.setattr(plan, "_count_rounds", lambda pair, settings, prompt: seen.append((prompt, settings.gamma)) or 1)
-    plan.time_gammas(None, Settings(), (0, 1, 2), plan.split_into_runs([(n,) for n in range(6)], 2))
+    monkeypatch.setattr(planning, "_count_rounds", lambda pair, settings, prompt: seen.append((prompt, settings.gamma)) or 1)
+    planning.time_gammas(None, Settings(), (0, 1, 2), planning.split_into_runs([(n,) for n in range(6)], 2))
     threes = [seen[n : n + 3] for n in range(3, len(seen), 3)]
     assert len(threes) == 6
     assert all(len({prompt for prompt, _ in three}) == 1 and {gamma for _, gamma in three} == {0, 1, 2} for three in threes)
@@ -95,9 +95,9 @@ def test_sizes_that_are_not_timed_lie_on_lines_between_those_that_are(pair):
 def test_under_a_check_probes_are_taken_between_texts_and_never_within_one(command_options, capsys, monkeypatch):  # noqa: F811
     """What slows the machine down for a minute then affects both the prediction and the measurement."""
     seen = []
-    place, text = costs.RoundProbes._locate_run, plan._count_rounds  # asked for once a run
+    place, text = costs.RoundProbes._locate_run, planning._count_rounds  # asked for once a run
     monkeypatch.setattr(costs.RoundProbes, "_locate_run", lambda self, run: seen.append("probe") or place(self, run))
-    monkeypatch.setattr(plan, "_count_rounds", lambda *a: seen.append("text") or text(*a))
+    monkeypatch.setattr(planning, "_count_rounds", lambda *a: seen.append("text") or text(*a))
     main([*command_options[0], "--check", "--runs", "2"])
     *texts, rest = re.split("(?:probe)+", "".join(seen).replace("text", "t"))
     assert rest == "" and seen.count("probe") == PROBES + costs.WARM_RUNS and seen.count("text") == 5 * 4

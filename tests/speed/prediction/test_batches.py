@@ -20,7 +20,7 @@ from specviz.speed.prediction import batches
 from specviz.speed.records.batches import BatchSpeeds
 from specviz.speed.records.estimate import Estimate
 from specviz.web.speed import batch_figures as figures
-from tests.speed.prediction.test_plan import TEXT
+from tests.speed.prediction.test_planning import TEXT
 
 KEY = "storybook 1"
 

@@ -16,7 +16,7 @@ from specviz.speed.records import server_commands
 from specviz.speed.records.plan import SpeedPlan
 from specviz.speed.records.server_commands import build_server_commands
 from tests.foreign import write_foreign_pair
-from tests.speed.prediction.test_plan import build_plan
+from tests.speed.prediction.test_planning import build_plan
 
 OWN = Settings(pair="owner/target@v1.0|my models/it's a draft")
 SERVERS = ["vLLM", "SGLang", "transformers", "llama.cpp"]

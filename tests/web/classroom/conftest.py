@@ -11,15 +11,14 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.testclient import TestClient
 
-from specviz.classroom import drawing
-from specviz.classroom.records import Room
+from specviz.web.classroom import drawing, routes
 from specviz.web.classroom import host as hosts
-from specviz.web.classroom import routes
 from specviz.web.classroom.host import ClassroomHost
+from specviz.web.classroom.records import Room
 from specviz.web.hosting.admission import AdmissionMiddleware
 from specviz.web.hosting.headers import SecurityHeadersMiddleware
 from specviz.web.hosting.server_options import load_options
-from tests.classroom.rooms import SETTINGS
+from tests.web.classroom.rooms import SETTINGS
 
 
 @pytest.fixture

@@ -7,12 +7,12 @@ import re
 import numpy as np
 import pytest
 
-from specviz.classroom.records import RACE_METHODS, Assignment
-from specviz.classroom.tally import Calibration, Race, RaceChoice, Votes
 from specviz.evidence.testing.results import CellShares
 from specviz.figures.cell_shares import compute_axis_end
 from specviz.web.classroom import figures, wall
+from specviz.web.classroom.records import RACE_METHODS, Assignment
 from specviz.web.classroom.results import PredictionResult, RaceResult, VoteResult
+from specviz.web.classroom.tally import Calibration, Race, RaceChoice, Votes
 
 MARKUP = '<img src=x onerror="alert(1)"> & "so"'
 

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from specviz.classroom.records import KINDS, MAX_GAMMA, derive_task_seed
 from specviz.errors import SettingsError
 from specviz.evidence.mistakes.published import PUBLISHED_MISTAKES
 from specviz.evidence.sampling.certificate import ALTERED, CONFIRMED, check_certificate, read_certificate, redraw_certificate
@@ -20,14 +19,15 @@ from specviz.web.classroom import host as hosts
 from specviz.web.classroom import state, view, words, work, worksheet_pdf
 from specviz.web.classroom.export import build_offer
 from specviz.web.classroom.host import SampleRequest
+from specviz.web.classroom.records import KINDS, MAX_GAMMA, derive_task_seed
 from specviz.web.classroom.state import Lesson, find_root, fit_to_room, is_local_address
 from specviz.web.classroom.view import EXAMPLE_EACH, EXAMPLE_MISTAKE, load_example
 from specviz.web.classroom.words import TASKS, TEXTS
 from specviz.web.common.side_by_side.state import load_recorded_samples
 from specviz.web.hosting import cache, server_workers
 from specviz.web.mistakes.words import name_mistake
-from tests.classroom.rooms import SETTINGS, limit_permutations
 from tests.pages import FreeTicket, draw_first_paint, settle
+from tests.web.classroom.rooms import SETTINGS, limit_permutations
 
 ROOT = Path(__file__).resolve().parents[3]
 

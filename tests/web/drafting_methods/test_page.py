@@ -17,7 +17,7 @@ from specviz.speed.records import headline
 from specviz.speed.records.cost_model import load_cost_models
 from specviz.speed.records.estimate import Estimate
 from specviz.speed.records.methods import DISTRIBUTIONS, DRAFTING_METHODS, MethodComparison, MethodRow
-from specviz.speed.records.pair import load_pair_records
+from specviz.speed.records.pair_record import load_pair_records
 from specviz.web.common.html import escape_markdown
 from specviz.web.drafting_methods import block_gain, export, view, words, work
 from specviz.web.drafting_methods import first_token_figures as figures

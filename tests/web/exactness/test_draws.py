@@ -12,7 +12,7 @@ import pytest
 
 from specviz.errors import CancelledError
 from specviz.evidence.decoder import ENGINE, SHARED, build_decoder
-from specviz.evidence.sampling.plan import INTERIM, SCHEDULE
+from specviz.evidence.sampling.sampling_plan import INTERIM, SCHEDULE
 from specviz.evidence.testing.hypothesis_tests import TestReport, run_count_tests
 from specviz.evidence.testing.partition import Partition
 from specviz.evidence.testing.results import SIZES, CellShares, ExactnessResult, SeedPValues

@@ -128,7 +128,7 @@ def test_worker_processes_start_do_the_same_and_end_with_the_server(serve, monke
 def test_what_a_worker_reads_is_no_part_of_the_pages():
     """A worker that imported Streamlit would take a second and 60 MB more."""
     code = (
-        "import sys, specviz.jobs.processes, specviz.evidence.sampling.session, specviz.evidence.sampling.plan, specviz.web.one_round.worker\n"
+        "import sys, specviz.jobs.processes, specviz.evidence.sampling.session, specviz.evidence.sampling.sampling_plan, specviz.web.one_round.worker\n"
         "print(sorted({'streamlit', 'plotly', 'pandas', 'matplotlib'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True).stdout == "[]\n"

@@ -11,7 +11,7 @@ from specviz.errors import CancelledError
 from specviz.evidence.decoder import SHARED, build_decoder
 from specviz.evidence.mistakes import comparison
 from specviz.evidence.mistakes.comparison import POINTS, TextPair
-from specviz.evidence.sampling.plan import INTERIM
+from specviz.evidence.sampling.sampling_plan import INTERIM
 from specviz.evidence.testing.hypothesis_tests import run_count_tests
 from specviz.evidence.testing.results import SIZES
 from specviz.settings import Settings

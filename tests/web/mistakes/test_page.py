@@ -18,7 +18,7 @@ from specviz.evidence.mistakes import comparison
 from specviz.evidence.mistakes.comparison import DistanceCurve, DraftingCounts, MistakeResult
 from specviz.evidence.mistakes.published import PUBLISHED_MISTAKES, REPORTED, TIERS, UNSAMPLED_TIERS
 from specviz.evidence.mistakes.registry import MISTAKES, VARIANTS
-from specviz.evidence.sampling.plan import INTERIM
+from specviz.evidence.sampling.sampling_plan import INTERIM
 from specviz.evidence.testing.hypothesis_tests import run_count_tests
 from specviz.evidence.testing.partition import Partition
 from specviz.evidence.testing.results import SIZES, CellShares

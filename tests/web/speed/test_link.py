@@ -24,7 +24,7 @@ from specviz.web.speed.state import (
     place_sliders,
 )
 from tests.pages import draw_first_paint
-from tests.speed.prediction.test_plan import TEXT, build_plan
+from tests.speed.prediction.test_planning import TEXT, build_plan
 from tests.web.common.test_frame import open_page
 
 

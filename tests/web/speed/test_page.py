@@ -39,7 +39,7 @@ from specviz.web.speed.state import (
     load_study,
 )
 from tests.pages import PROMPT, FreeTicket, draw_first_paint
-from tests.speed.prediction.test_plan import TEXT, build_plan, curve
+from tests.speed.prediction.test_planning import TEXT, build_plan, curve
 
 ROOT = Path(__file__).resolve().parents[3]
 NAMES = ("target only, this project", "tokens per target pass", "a round: drafting")  # rows of a table in benchmarks.md

@@ -24,7 +24,7 @@ from specviz.web.hosting import cache, limits, metrics, model_loading, server_wo
 
 if TYPE_CHECKING:
     from specviz.decoding.samples import Samples
-    from specviz.evidence.sampling.plan import SequentialCells
+    from specviz.evidence.sampling.sampling_plan import SequentialCells
     from specviz.evidence.sampling.session import SamplingSpec
     from specviz.models.pairs.loading import LoadedPair
 
@@ -49,7 +49,7 @@ EXACT = cache.ResultCache(32)
 
 def compute_exact_cells(pair: LoadedPair, settings: Settings, ticket: Ticket) -> ExactCells:
     """The same for all visitors who ask the same of the target."""
-    from specviz.evidence.sampling.plan import make_cells
+    from specviz.evidence.sampling.sampling_plan import make_cells
 
     def compute() -> ExactCells:
         given = settings, CELLS, LEAST

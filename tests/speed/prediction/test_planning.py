@@ -15,8 +15,8 @@ from specviz.__main__ import main
 from specviz.errors import TraceError
 from specviz.settings import Settings
 from specviz.speed.measurement.acceptance import AcceptanceProbabilities
-from specviz.speed.prediction import plan as prediction
-from specviz.speed.prediction.plan import PlanForecast
+from specviz.speed.prediction import planning as prediction
+from specviz.speed.prediction.planning import PlanForecast
 from specviz.speed.records.estimate import Estimate
 from specviz.speed.records.plan import MeasuredRow, RoundCostCurve, SpeedPlan
 
@@ -146,7 +146,7 @@ def test_without_the_clock_there_are_tokens_and_no_verdict_on_speed(command_opti
 
 
 def test_another_machines_costs_take_the_place_of_probes(command_options, capsys, monkeypatch):
-    monkeypatch.setattr("specviz.speed.prediction.plan.RoundProbes", None)  # nothing is timed
+    monkeypatch.setattr("specviz.speed.prediction.planning.RoundProbes", None)  # nothing is timed
     assert main([*command_options[0], "--costs", "h200-8b"]) == 0
     said = capsys.readouterr().out
     assert "Costs of H200, target of 8B: NVIDIA H200, 27 November 2026" in said and "Computed from both" in said
@@ -221,7 +221,7 @@ def test_an_interrupt_ends_with_a_sentence(command_options, capsys, monkeypatch)
     def raise_interrupt(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("specviz.speed.prediction.plan.decode_texts", raise_interrupt)
+    monkeypatch.setattr("specviz.speed.prediction.planning.decode_texts", raise_interrupt)
     assert main(command_options[0]) == 130
     assert "nothing was planned" in capsys.readouterr().err
 

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from specviz.classroom import codes
-from specviz.classroom.records import CODE_MINUTES, ROOM_HOURS, Assignment, Room, draw_seed
 from specviz.errors import BusyError, SettingsError, SpecvizError
 from specviz.settings import Settings
+from specviz.web.classroom import codes
+from specviz.web.classroom.records import CODE_MINUTES, ROOM_HOURS, Assignment, Room, draw_seed
 
 FILE, VERSION = "rooms.sqlite", 2
 TABLES = """

@@ -12,7 +12,7 @@ import pytest
 from specviz.errors import SettingsError, TraceError
 from specviz.records import ASSETS
 from specviz.settings import Settings
-from specviz.speed.prediction import cost_model as measurement
+from specviz.speed.prediction import machine_costs as measurement
 from specviz.speed.records.cost_model import CostModel, DraftCosts, find_cost_model, load_cost_models
 from specviz.speed.records.gpu_costs import list_gpu_costs
 from specviz.speed.records.methods import load_comparisons

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from specviz.classroom.records import SAMPLES_PER_STUDENT, Assignment, derive_task_seed
-from specviz.classroom.store import SampleBlock
 from specviz.evidence.testing.results import CellShares
 from specviz.randomness import PhiloxRandomness, Purpose
+from specviz.web.classroom.records import SAMPLES_PER_STUDENT, Assignment, derive_task_seed
+from specviz.web.classroom.store import SampleBlock
 
 BINS = 10  # of predicted probabilities
 

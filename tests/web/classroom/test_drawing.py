@@ -8,21 +8,21 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from specviz.classroom import class_evidence, drawing
-from specviz.classroom.class_evidence import build_certificate, count_blocks, restore_session
-from specviz.classroom.records import SAMPLES_PER_STUDENT, derive_task_seed, list_sample_numbers
-from specviz.classroom.store import SampleBlock, take_first_samples
-from specviz.classroom.tally import Race, TaskTally, compute_calibration, compute_outcome, count_votes, rank_choices
 from specviz.decoding.samples import NONE
 from specviz.errors import EvidenceError
 from specviz.evidence.decoder import SHARED, build_decoder
 from specviz.evidence.sampling.certificate import ALTERED, CONFIRMED, check_certificate, read_blocks, redraw_certificate
-from specviz.evidence.sampling.plan import INTERIM, SCHEDULE, SequentialCells
+from specviz.evidence.sampling.sampling_plan import INTERIM, SCHEDULE, SequentialCells
 from specviz.evidence.testing.hypothesis_tests import run_count_tests
 from specviz.evidence.testing.report import seal
 from specviz.progress import ignore_progress
 from specviz.randomness import GatheredRandomness, PhiloxRandomness, Purpose
-from tests.classroom.rooms import SETTINGS, build_sample_task, build_task, limit_permutations
+from specviz.web.classroom import class_evidence, drawing
+from specviz.web.classroom.class_evidence import build_certificate, count_blocks, restore_session
+from specviz.web.classroom.records import SAMPLES_PER_STUDENT, derive_task_seed, list_sample_numbers
+from specviz.web.classroom.store import SampleBlock, take_first_samples
+from specviz.web.classroom.tally import Race, TaskTally, compute_calibration, compute_outcome, count_votes, rank_choices
+from tests.web.classroom.rooms import SETTINGS, build_sample_task, build_task, limit_permutations
 
 BLOCKS = [(2, 0, 1), (1, 0, 10), (2, 1, 10), (3, 0, 100), (1, 10, 100)]
 

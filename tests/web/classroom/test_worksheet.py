@@ -9,10 +9,10 @@ import torch
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from specviz.__main__ import main
-from specviz.classroom.worksheet import SEEDS, WORDS, compute_ranges, compute_residual, find_drawn_token, make_worksheet
 from specviz.errors import SettingsError
 from specviz.verification.draw import draw_tokens
 from specviz.web.classroom import worksheet_pdf as paper
+from specviz.web.classroom.worksheet import SEEDS, WORDS, compute_ranges, compute_residual, find_drawn_token, make_worksheet
 
 SHEET_SEEDS = (*range(30), SEEDS - 1)
 DRAWN_SEEDS = [seed if seed < 4 else pytest.param(seed, marks=pytest.mark.slow) for seed in SHEET_SEEDS[:12]]

@@ -8,13 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 from unittest import mock
 
-from specviz.classroom.records import PHASES, Assignment
-from specviz.classroom.store import RoomStore
-from specviz.evidence.sampling.plan import make_cells
+from specviz.evidence.sampling.sampling_plan import make_cells
 from specviz.evidence.testing import hypothesis_tests
 from specviz.settings import Settings
 from specviz.statistics.finding import Finding
 from specviz.statistics.twosample import compute_permutation_test
+from specviz.web.classroom.records import PHASES, Assignment
+from specviz.web.classroom.store import RoomStore
 
 SETTINGS = Settings(prompt="Once upon a time", gamma=2, max_new_tokens=2)
 

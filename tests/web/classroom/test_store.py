@@ -6,8 +6,10 @@ import math
 
 import pytest
 
-from specviz.classroom import codes
-from specviz.classroom.records import (
+from specviz.errors import BusyError, SettingsError, SpecvizError
+from specviz.settings import Settings
+from specviz.web.classroom import codes
+from specviz.web.classroom.records import (
     CODE_MINUTES,
     MAX_SAMPLES_EACH,
     ROOM_HOURS,
@@ -18,10 +20,8 @@ from specviz.classroom.records import (
     list_sample_numbers,
     read_sample_request,
 )
-from specviz.classroom.store import ADDED_COLUMNS, FILE, SampleBlock, StoreError, take_first_samples
-from specviz.errors import BusyError, SettingsError, SpecvizError
-from specviz.settings import Settings
-from tests.classroom.rooms import SETTINGS, Clock, build_task, open_store
+from specviz.web.classroom.store import ADDED_COLUMNS, FILE, SampleBlock, StoreError, take_first_samples
+from tests.web.classroom.rooms import SETTINGS, Clock, build_task, open_store
 
 VOTE = {"options": ["one", "two", "three"]}
 

@@ -10,7 +10,6 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-from specviz.classroom.records import SAMPLES_PER_STUDENT
 from specviz.decoding.run import record_run
 from specviz.decoding.samples import Samples
 from specviz.errors import SpecvizError
@@ -20,6 +19,7 @@ from specviz.models.pairs.loading import LoadedPair
 from specviz.progress import ProgressCallback
 from specviz.settings import Settings
 from specviz.trace import Round
+from specviz.web.classroom.records import SAMPLES_PER_STUDENT
 
 RACE_LENGTH = 24  # tokens of a text in a race
 SITUATION_ROUNDS = 60  # rounds that are searched for situations

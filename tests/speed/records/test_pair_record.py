@@ -8,7 +8,7 @@ import pytest
 
 from specviz.__main__ import main
 from specviz.errors import TraceError
-from specviz.speed.records.pair import PairRecord, format_gallery
+from specviz.speed.records.pair_record import PairRecord, format_gallery
 
 
 @pytest.fixture(scope="module")

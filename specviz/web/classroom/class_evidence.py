@@ -1,6 +1,6 @@
 """Samples of several students: counted and tested as they come, and certified so that ``specviz check`` confirms them.
 
-The tests are those of *Is it exact?* (evidence/sampling/plan.py): at 100, 1,000, ... samples of the class, in the order in which they came,
+The tests are those of *Is it exact?* (evidence/sampling/sampling_plan.py): at 100, 1,000, ... samples of the class, in the order in which they came,
 each in cells and at a level that were fixed before the first. Who requests samples next may depend on the counts so far, but no sample's
 value does, so the order is no choice among values.
 
@@ -14,17 +14,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from specviz.classroom.records import list_sample_numbers
-from specviz.classroom.store import SampleBlock, take_first_samples
 from specviz.decoding.samples import Samples
 from specviz.errors import EvidenceError
 from specviz.evidence.decoder import SHARED, build_decoder
-from specviz.evidence.sampling.plan import INTERIM, SCHEDULE, SequentialCells
+from specviz.evidence.sampling.sampling_plan import INTERIM, SCHEDULE, SequentialCells
 from specviz.evidence.sampling.session import Session
 from specviz.evidence.testing.hypothesis_tests import TestReport
 from specviz.models.pairs.loading import LoadedPair
 from specviz.progress import ProgressCallback, scale_progress
 from specviz.settings import Settings
+from specviz.web.classroom.records import list_sample_numbers
+from specviz.web.classroom.store import SampleBlock, take_first_samples
 
 
 def restore_session(pair: LoadedPair, settings: Settings, cells: dict[str, Any], blocks: Iterable[SampleBlock]) -> Session:

@@ -1,1 +1,0 @@
-"""Teaching with a class: rooms in which students draw the evidence, and worksheets."""

@@ -1,1 +1,0 @@
-"""The room in which a class makes the evidence together, without a server."""
