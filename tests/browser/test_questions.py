@@ -48,35 +48,49 @@ def test_each_question_answered_wrong_and_right_explains_itself(open_questions):
             expect(find_explanation(page).locator(".explanation")).to_have_text(option["explanation"])
             expect(find_explanation(page).locator("figcaption")).to_have_text(option["picture"]["title"])
         first = "right at the first try" if one["options"][0]["right"] else "wrong at the first try, the right answer seen since"
-        assert page.locator(".place").nth(n - 1).get_attribute("aria-label") == f"question {n}, {one['topic']}: {first}"
+        assert page.locator(".dot").nth(n - 1).get_attribute("title") == f"{n}, {one['topic']}: {first}"
         if n < 8:
             page.get_by_role("button", name="Next question →").click()
     right = sum(one["options"][0]["right"] for one in PAYLOAD["questions"])
     expect(page.locator(".tally")).to_have_text(f"8 of 8 answered, {right} right at the first try.")
 
 
-def test_the_next_button_is_filled_once_the_question_is_answered_and_stands_where_it_stood(open_questions):
+def test_before_an_answer_the_answers_are_all_there_is_to_press_and_sixty_words_say_what_is_asked(open_questions):
+    page = open_questions()
+    for n, one in enumerate(PAYLOAD["questions"], start=1):
+        controls = page.locator("button:visible, a:visible").all_inner_texts()
+        assert controls == [
+            f"Answer {i + 1} of {len(one['options'])}:\n{'ABCD'[i]}\n{option['text']}" for i, option in enumerate(one["options"])
+        ] + ["← Back"] * (n > 1)
+        words = page.evaluate(
+            "[...stage.querySelectorAll(':is(h2, h3, p)')].filter((node) => node.checkVisibility({visibilityProperty: true}) && !node.closest('.picture, .progress, .aloud'))"
+            ".map((node) => node.textContent.trim().split(/\\s+/).length).reduce((all, more) => all + more, 0)"
+        )
+        assert 20 < words <= 60, (one["key"], words)
+        page.keyboard.press("ArrowRight")
+
+
+def test_the_next_button_comes_with_the_answer_and_stands_where_it_stood(open_questions):
     page = open_questions()
     onward = page.get_by_role("button", name="Next question →")
-    find_ground = "node => getComputedStyle(node).backgroundColor"
-    before, place = onward.evaluate(find_ground), onward.bounding_box()["x"]
+    expect(onward).to_have_count(0)
     page.keyboard.press("1")
-    page.wait_for_function("(before) => getComputedStyle(stage.querySelector('.further')).backgroundColor !== before", arg=before)
+    place = onward.bounding_box()
     onward.click()
-    page.mouse.move(0, 0)  # off the button, which stays where it was
-    page.wait_for_function("(before) => getComputedStyle(stage.querySelector('.further')).backgroundColor === before", arg=before)
-    assert onward.evaluate(find_ground) == before and onward.bounding_box()["x"] == place, "the way back stands behind it"
+    expect(onward).to_have_count(0)
+    page.keyboard.press("1")
+    assert onward.bounding_box()["x"] == place["x"], "the way back stands at the other end"
 
 
 def test_a_wrong_answer_invites_another_try_and_the_right_one_can_be_shown(open_questions):
     page = open_questions()
     find_visible(page, ".option").nth(0).click()
-    find_visible(page, ".option").nth(1).click()
+    find_visible(page, ".option").nth(2).click()
     shows = page.get_by_role("button", name="Show the right answer")
     shows.focus()
     page.keyboard.press("Enter")
-    expect(find_explanation(page).locator(".explanation")).to_have_text(PAYLOAD["questions"][0]["options"][2]["explanation"])
-    expect(find_visible(page, ".option").nth(2)).to_be_focused()
+    expect(find_explanation(page).locator(".explanation")).to_have_text(PAYLOAD["questions"][0]["options"][1]["explanation"])
+    expect(find_visible(page, ".option").nth(1)).to_be_focused()
     find_visible(page, ".option").nth(0).click()
     expect(shows).to_be_hidden()  # it is known by now
     expect(page.locator(".tally")).to_have_text("1 of 8 answered, 0 right at the first try.")
@@ -84,8 +98,9 @@ def test_a_wrong_answer_invites_another_try_and_the_right_one_can_be_shown(open_
 
 def test_after_the_last_question_a_summary_says_what_was_right_and_leads_on(open_questions):
     page = open_questions("2")
-    page.keyboard.press("2")  # right
-    page.locator(".place").nth(7).click()
+    page.keyboard.press("3")  # right
+    for _ in range(6):
+        page.keyboard.press("ArrowRight")
     page.keyboard.press("1")  # wrong
     page.get_by_role("button", name="See the summary →").press("Enter")
     expect(page.locator(".summary h3")).to_have_text("1 of 8 right at the first try")
@@ -110,6 +125,7 @@ def test_an_answer_leaves_the_question_in_its_place_and_the_next_button_on_the_s
         for key in range(len(one["options"]) + 1):
             if key:
                 page.keyboard.press(str(key))
+            expect(find_visible(page, ".choose")).to_have_text(PAYLOAD["choose"])
             tops.add(tuple(find_visible(page, ".question").bounding_box()[side] for side in ("x", "y")))
             places.append(page.locator(".steps").bounding_box()["y"])
         page.keyboard.press("ArrowRight")
@@ -146,7 +162,7 @@ def test_paper_has_all_questions_and_marks_only_what_was_answered(open_questions
             expect(card.locator(".sign").nth(i)).to_have_text("✕" if (n, i) == (0, 0) else "")
         expect(card.locator(".explained:visible")).to_have_count(1 if n == 0 else 0)
         expect(card.locator(".before figure:visible")).to_have_count(len(one["pictures"]) if n else 0)
-    for only_on_screen in (".steps", ".places", ".again:visible", ".more:visible"):
+    for only_on_screen in (".steps", ".progress", ".choose", ".again:visible", ".more:visible"):
         assert page.locator(only_on_screen).filter(visible=True).count() == 0
     boxes = [page.locator(".card").nth(n).bounding_box() for n in range(8)]
     assert all(a["y"] + a["height"] <= b["y"] for a, b in pairwise(boxes)), "one below the other"
@@ -154,13 +170,16 @@ def test_paper_has_all_questions_and_marks_only_what_was_answered(open_questions
 
 def test_answers_outlast_a_reload_and_are_forgotten_on_request(open_questions):
     page = open_questions("2")
-    page.keyboard.press("2")
+    page.keyboard.press("3")
     expect(find_explanation(page).locator(".verdict")).to_have_text("✓ Right")
     page.reload()
     expect(page.locator(".tally")).to_have_text("1 of 8 answered, 1 right at the first try.")
-    expect(find_explanation(page).locator(".explanation")).to_have_text(PAYLOAD["questions"][1]["options"][1]["explanation"])
+    expect(find_explanation(page).locator(".explanation")).to_have_text(PAYLOAD["questions"][1]["options"][2]["explanation"])
+    for _ in range(7):
+        page.keyboard.press("ArrowRight")
     page.get_by_role("button", name="Start again").click()
-    expect(page.locator(".tally")).to_have_text("0 of 8 answered.")
+    expect(find_visible(page, ".option").first).to_be_focused()
+    expect(page.locator(".tally")).to_have_text("")
     page.reload()
     expect(find_explanation(page)).to_have_count(0)
 
@@ -169,27 +188,27 @@ def test_arrows_and_a_clicker_turn_pages_and_the_address_follows(open_questions)
     page = open_questions()
     page.keyboard.press("ArrowRight")
     page.keyboard.press("PageDown")
-    expect(page.locator(".place.now")).to_have_text("3 Rejection")
+    expect(page.locator(".progress b")).to_have_text("3 of 8")
     page.wait_for_url("**?question=3")
     page.keyboard.press("PageUp")
     page.wait_for_url("**?question=2")
-    expect(page.locator(".place")).to_have_text([f"{n} {one['topic']}" for n, one in enumerate(PAYLOAD["questions"], start=1)])
-    page.keyboard.press("2")
-    expect(page.locator(".place.now")).to_have_text("✓ Bad draft")
-    page.get_by_role("button", name="Start again").click()
+    expect(page.locator(".dot")).to_have_text([""] * 8)
+    page.keyboard.press("3")
+    expect(page.locator(".dot.now")).to_have_text("✓")
+    page.keyboard.press("PageUp")
     page.keyboard.press("4")  # there is no fourth answer
     expect(find_explanation(page)).to_have_count(0)
 
 
 def test_a_link_to_no_question_opens_the_first_with_a_sentence(open_questions):
     page = open_questions("<b>9</b>")
-    expect(page.locator(".place.now")).to_have_text("1 Speed")
+    expect(page.locator(".progress b")).to_have_text("1 of 8")
     expect(page.locator(".notices")).to_contain_text("'<b>9</b>' is not one of 1 to 8")
 
 
 def test_the_focus_stays_where_the_answer_was_given_and_an_answer_of_one_line_has_one(open_questions):
-    page = open_questions()
-    assert all(one.bounding_box()["height"] <= 48 for one in find_visible(page, ".option").all())
+    page = open_questions("2")
+    assert all(one.bounding_box()["height"] <= 52 for one in find_visible(page, ".option").all())
     option = find_visible(page, ".option").nth(1)
     option.focus()
     page.keyboard.press("Enter")
@@ -226,5 +245,7 @@ def test_on_a_phone_an_answer_brings_its_verdict_into_sight(open_questions):
     page = open_questions("7", "390")
     page.set_viewport_size({"width": 375, "height": 560})
     expect(find_visible(page, ".option").first).to_be_visible()
+    answers, picture = (find_visible(page, part).bounding_box() for part in (".options", ".before"))
+    assert answers["y"] + answers["height"] <= picture["y"], "the answers stand above the picture"
     page.keyboard.press("1")
     expect(find_explanation(page).locator(".verdict")).to_be_in_viewport(ratio=1.0)

@@ -5,8 +5,8 @@ import { button, h, say } from "../lib/dom.js";
 import { makePicture } from "./picture.js";
 
 export class Card {
-  /** at: its index among ``count``; ending: of addresses of other pages; answer: what a chosen option calls with its index. */
-  constructor(question, at, count, ending, answer) {
+  /** at: its index among ``count``; choose: words above the answers; ending: of addresses of other pages; answer: what a chosen option calls with its index. */
+  constructor(question, at, count, choose, ending, answer) {
     this.question = question;
     const { term, ahead, situation, asks, options, pictures, page } = question;
     this.right = options.findIndex((option) => option.right);
@@ -15,7 +15,7 @@ export class Card {
     const reveal = () => { answer(this.right); this.options[this.right].focus(); };
     this.explained = options.map((option) => explanationOf(option, page, ending, reveal));
     const left = h("div", { class: "left", "data-n": `Question ${at + 1}` }, ...(ahead ? [h("p", { class: "ahead" }, ahead)] : []), h("h3", { class: "question", id: `question-${at}` }, asks),
-      h("p", { class: "situation" }, situation), ...(term ? [h("p", { class: "meaning" }, term)] : []),
+      h("p", { class: "situation" }, situation), ...(term ? [h("p", { class: "meaning" }, term)] : []), h("p", { class: "choose" }, choose),
       h("ol", { class: "options", "aria-labelledby": `question-${at}` }, ...this.options.map((option) => h("li", {}, option))));
     const right = h("div", { class: "right" }, this.before, ...this.explained);
     this.node = h("article", { class: "card", "aria-label": `Question ${at + 1} of ${count}` }, left, right);

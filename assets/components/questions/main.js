@@ -8,7 +8,7 @@ import { keep, load, readQuestion, getStanding, addAnswer } from "./answers.js";
 import { Card } from "./card.js";
 import { Summary } from "./summary.js";
 
-const SIGNS = { open: "", right: "✓", wrong: "✕", later: "✕✓" };
+const SIGNS = { open: "", right: "✓", wrong: "✕", later: "✓" };
 const SAID = { open: "not answered", right: "right at the first try", wrong: "wrong at the first try", later: "wrong at the first try, the right answer seen since" };
 
 class QuestionsView {
@@ -18,19 +18,20 @@ class QuestionsView {
     this.chosen = null;
     this.mirror = makeMirror();
     this.headline = h("h2", { class: "headline" });
-    this.lede = h("p", { class: "answer" });
-    this.places = h("nav", { class: "places", "aria-label": "Questions" });
+    this.count = h("b", {});
+    this.dots = h("span", { class: "dots", role: "img" });
+    this.progress = h("p", { class: "progress" }, this.count, this.dots);
     this.notices = h("div", { class: "notices", role: "status" });
     this.stack = h("div", { class: "cards" });
     this.heard = h("p", { class: "heard aloud", role: "status" });
     this.back = button("← Back", "the question before (←)", () => this.goTo(this.at - 1));
-    this.next = button("", "the next question (→)", () => this.goTo(this.at + 1), "further");
-    this.onward = h("a", { class: "button further" });
+    this.next = button("", "the next question (→)", () => this.goTo(this.at + 1), "further primary");
+    this.onward = h("a", { class: "button further primary" });
     this.anew = button("Start again", "forget all answers in this browser", () => this.startAgain(), "next");
     this.tally = h("p", { class: "tally" });
     this.node = h("section", { class: "stage questions", "aria-label": "Eight questions" },
-      h("header", {}, h("div", { class: "words" }, this.headline, this.lede)), this.notices, this.places, this.stack, this.heard,
-      h("div", { class: "steps" }, this.next, this.onward, this.back, this.tally, this.anew));
+      h("header", {}, this.headline, this.progress), this.notices, this.stack, this.heard,
+      h("div", { class: "steps" }, this.next, this.onward, this.tally, this.anew, this.back));
     const forgetKeys = listenToKeys(this.keys(), { ready: () => Boolean(this.questions) });
     const forgetSpace = listenToKeys({ " ": () => this.goTo(this.at + 1) }, { ready: () => Boolean(this.room) }); // a clicker's
     this.forgetKeys = () => { forgetKeys(); forgetSpace(); };
@@ -44,13 +45,11 @@ class QuestionsView {
     this.notices.append(...[...asked.said, ...notices].map((sentence) => h("p", {}, sentence)));
     this.answers = load(this.questions);
     say(this.headline, payload.headline);
-    say(this.lede, payload.lede);
     say(this.onward, `Go on: ${payload.onward.title} →`);
     this.onward.title = "the next page";
     this.onward.href = `${payload.onward.name}${ending}`;
-    this.buttons = this.questions.map((_, i) => button("", "", () => this.goTo(i), "place"));
-    this.places.append(...this.buttons);
-    this.cards = this.questions.map((one, i) => new Card(one, i, this.questions.length, ending, (option) => this.answer(option)));
+    this.dots.append(...this.questions.map(() => h("i", { class: "dot" })));
+    this.cards = this.questions.map((one, i) => new Card(one, i, this.questions.length, payload.choose, ending, (option) => this.answer(option)));
     this.summary = new Summary(this.questions, (i) => this.goTo(i));
     this.stack.append(...this.cards.map((card) => card.node), this.summary.node);
     this.at = asked.at;
@@ -98,7 +97,7 @@ class QuestionsView {
     keep(this.answers);
     this.mirror.write({ question: null });
     this.draw();
-    this.buttons[0].focus(); // Start again is gone
+    this.cards[0].options[0].focus(); // Start again is gone
   }
 
   draw() {
@@ -107,28 +106,26 @@ class QuestionsView {
       card.draw(tried, (i === this.at ? this.chosen : null) ?? tried.at(-1) ?? null, i === this.at);
     });
     const stands = this.questions.map((one) => getStanding(one, this.answers));
-    this.drawPlaces(stands);
+    this.drawProgress(stands);
     show(this.back, this.at > 0);
     this.summary.draw(this.answers, this.isSummary);
-    show(this.next, !this.isSummary);
+    show(this.next, !this.isSummary && stands[this.at] !== "open"); // first an answer; the keys go on without one
     show(this.onward, this.isSummary);
     say(this.next, this.at === this.questions.length - 1 ? "See the summary →" : "Next question →");
-    this.next.classList.toggle("primary", stands[this.at] !== "open"); // first an answer
-    this.onward.classList.toggle("primary", this.isSummary);
     const done = stands.filter((one) => one !== "open").length;
-    say(this.tally, this.isSummary ? "" : `${done} of ${stands.length} answered${done ? `, ${stands.filter((one) => one === "right").length} right at the first try` : ""}.`);
-    show(this.anew, done > 0);
+    say(this.tally, this.isSummary || !done ? "" : `${done} of ${stands.length} answered, ${stands.filter((one) => one === "right").length} right at the first try.`);
+    show(this.anew, this.isSummary && done > 0);
   }
 
-  drawPlaces(stands) {
-    this.buttons.forEach((node, i) => {
-      node.replaceChildren(h("b", {}, SIGNS[stands[i]] || String(i + 1)), ` ${this.questions[i].topic}`);
+  drawProgress(stands) {
+    say(this.count, this.isSummary ? "Summary" : `${this.at + 1} of ${stands.length}`);
+    [...this.dots.children].forEach((node, i) => {
+      say(node, SIGNS[stands[i]]);
       node.dataset.is = { right: "accepted", wrong: "rejected", later: "accepted", open: "" }[stands[i]];
-      node.title = `question ${i + 1}, ${this.questions[i].topic}: ${SAID[stands[i]]}`;
-      node.setAttribute("aria-label", node.title);
+      node.title = `${i + 1}, ${this.questions[i].topic}: ${SAID[stands[i]]}`;
       node.classList.toggle("now", i === this.at);
-      if (i === this.at) node.setAttribute("aria-current", "step"); else node.removeAttribute("aria-current");
     });
+    this.dots.setAttribute("aria-label", [...this.dots.children].map((node) => node.title).join("; "));
   }
 
   /** What the presenter's second window says. */

@@ -14,7 +14,13 @@ export function makePicture({ title, groups, legend, mark, line, interval, most 
   if (mark) items.push(h("span", {}, h("i", { class: "swatch tick" }), mark));
   if (interval) items.push(h("span", {}, h("i", { class: "swatch range" }), interval));
   if (line) items.push(h("span", {}, h("i", { class: "swatch across" }), line[1]));
-  return h("figure", { class: groups.length > 4 ? "picture" : "picture few" }, h("figcaption", {}, title), ...(items.length ? [h("p", { class: "key" }, ...items)] : []), h("div", { class: "bars" }, ...rows));
+  return h("figure", { class: groups.length > 4 ? "picture" : "picture few" }, h("figcaption", {}, ...titleOf(title)), ...(items.length ? [h("p", { class: "key" }, ...items)] : []), h("div", { class: "bars" }, ...rows));
+}
+
+/** What a picture was measured under stands in parentheses at the end, in lighter type. */
+function titleOf(title) {
+  const [, what, under] = /^(.*)( \([^()]*\))$/.exec(title) ?? [null, title, ""];
+  return under ? [what, h("span", { class: "under" }, under)] : [what];
 }
 
 function makeBar({ parts, label, mark, interval }, line, words, at, most) {

@@ -148,7 +148,7 @@ def build_questions_payload(
     return {
         "pair": recorded.methods.settings.pair,
         "headline": pages_and_glossary.PAGES["questions"].title,
-        "lede": TEXTS["lede"],
+        "choose": TEXTS["choose"],
         "onward": {"name": after.path, "title": after.title},
         "questions": [one.build_payload(resolve_link(one.page)) for one in list_questions(recorded)],
     }
@@ -200,15 +200,17 @@ def _compare_draft_costs(comparison: MethodComparison) -> Situation:
     roles = {a: "q", b: "p"}  # who drafts
     numbers = {
         "gamma": comparison.settings.gamma,
-        "a_tokens": f"{small.per_pass:.2f}",
-        "b_tokens": f"{same.per_pass:.2f}",
         "a_passes": f"{small.per_pass * small.ms.value / plain.ms.value:.1f}",
         "b_passes": f"{same.per_pass * same.ms.value / plain.ms.value:.1f}",
         "a_time": _format_time(small.ms, plain.ms),
         "b_time": _format_time(same.ms, plain.ms),
     }
     pictures = {
-        "asked": _build_times(comparison, {"no draft": plain.ms, a: (0.0, UNKNOWN), b: (0.0, UNKNOWN)}, "", roles),
+        "tokens": build_comparison(
+            PHRASES["tokens_of_round"],
+            {name: (row.per_pass, f"{row.per_pass:.2f}") for name, row in ((a, small), (b, same))},
+            roles=roles,
+        ),
         "rounds": build_comparison(
             f"time of a round, in tokens without a draft ({_describe_conditions(comparison)})",  # tokens of a round times the time per token
             {name: row.ms.convert(row.per_pass / plain.ms.value, UNIT) for name, row in ((a, small), (b, same))},
@@ -339,7 +341,6 @@ def _compare_tree(comparison: MethodComparison, cores: CostModel, gpu: CostModel
         "chain_time": _format_time(chain.ms, plain.ms),
         "overlap": PHRASES["intervals_overlap"] if tree.ms.low <= chain.ms.high and chain.ms.low <= tree.ms.high else "",
         "tree_size": tokens - 1,
-        "pass_tokens": tokens,
         "here": PHRASES["two_cores"],
         "costs": GPU,
     }
@@ -497,13 +498,16 @@ def _format_time(ms: Estimate, plain: Estimate) -> str:
 
 def _build_times(
     comparison: MethodComparison,
-    times: Mapping[str, Estimate | tuple[float, str]],
+    times: Mapping[str, Estimate],
     highlighted: str,
     roles: Mapping[str, str] | None = None,
 ) -> BarPicture:
-    """Times of a token over that without a draft: milliseconds differ from one day's record to another's, their ratios do not."""
-    plain = _read_row(comparison, "target").ms.value
-    shown = {name: ms.convert(1.0 / plain, UNIT) if isinstance(ms, Estimate) else ms for name, ms in times.items()}
+    """Times of a token over that without a draft: milliseconds differ from one day's record to another's, their ratios do not.
+
+    The time without a draft is the unit, so it has no interval.
+    """
+    plain = _read_row(comparison, "target").ms
+    shown = {name: (1.0, "1") if ms is plain else ms.convert(1.0 / plain.value, UNIT) for name, ms in times.items()}
     title = f"time per token, no draft = 1; lower is faster ({_describe_conditions(comparison)})"
     return build_comparison(title, shown, highlighted, interval=describe_interval(comparison.runs), roles=roles)
 
