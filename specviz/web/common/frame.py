@@ -29,8 +29,8 @@ It comes with documentation in its folder `docs`; `make docs` makes a site of it
 SESSION_GONE = "The results of this page are no longer on the server. Please compute or upload it again."
 FIRST, LAST, REASON_LAST = (
     "Start",
-    "Back to the start",
-    "That was the last page. The first one has a new game every day.",
+    "Start page",
+    "It has a new game every day.",
 )  # around all pages
 OUTSIDE = "For a class"  # of a page that is no step of the tour
 _SEEN = "reconnect-seen"  # key of the session
@@ -104,13 +104,12 @@ def build_group_style(path: str) -> str:
 
 
 def show_place(path: str, pages: dict[str, Any]) -> None:
-    """Show in the header which step of the tour this page is, between links to the pages before and after it."""
+    """Show in the header which step of the tour this page is, between links to the pages before and after it; after the last one comes the start."""
     before, after = find_previous_page(path), find_next_page(path)
     with st.container(key="place", horizontal=True, vertical_alignment="center", gap="small"):
         st.page_link(pages[before.path if before else FRONT], label=f"‹ {before.title if before else FIRST}", width="content")
         st.html(build_steps(path))
-        if after:
-            st.page_link(pages[after.path], label=f"{name_next(after)} ›", width="content")
+        st.page_link(pages[after.path if after else FRONT], label=f"{name_next(after) if after else FIRST} ›", width="content")
 
 
 def name_next(page: Page) -> str:
@@ -119,27 +118,26 @@ def name_next(page: Page) -> str:
 
 
 def build_steps(path: str) -> str:
-    """Build the steps of the tour up to this page, and its number; of a page outside the tour what it is for."""
+    """Build the steps of the tour up to this page, and its number; of a page after the tour what it is for."""
     paths = [page.path for page in TOUR]
-    if path not in paths:
-        return f'<p class="steps"><span>{OUTSIDE}</span></p>'
-    step = paths.index(path) + 1
+    step = paths.index(path) + 1 if path in paths else len(paths) + 1
+    words = f"{step} of {len(paths)}" if path in paths else OUTSIDE
     marks = "".join(
         f'<i class="{"here" if one == step else "done" if one < step else ""}"></i>' for one in range(1, len(paths) + 1)
     )
-    return f'<p class="steps"><span>{step} of {len(paths)}</span><span class="marks" aria-hidden="true">{marks}</span></p>'
+    return f'<p class="steps"><span>{words}</span><span class="marks" aria-hidden="true">{marks}</span></p>'
 
 
 def show_next_page(path: str, pages: dict[str, Any]) -> None:
-    """Show the link to the page that follows, and why to go there; after the last page the one to the first."""
+    """Show the link to the page that follows, and why to go there; after the tour the one to the start, and below it the one to a page outside the tour."""
     after = find_next_page(path)
     with st.container(key=f"onward-{path}", horizontal=True, vertical_alignment="center", gap="small"):
-        st.page_link(
-            pages[after.path if after else FRONT],
-            label=(f"Next: {after.title}" if after in TOUR else name_next(after)) if after else LAST,
-            width="content",
-        )
-        st.markdown(after.reason if after else REASON_LAST)
+        if after not in TOUR:
+            st.page_link(pages[FRONT], label=LAST, width="content")
+            st.markdown(REASON_LAST)
+        if after:
+            st.page_link(pages[after.path], label=f"Next: {after.title}" if after in TOUR else name_next(after), width="content")
+            st.markdown(after.reason)
 
 
 def show_presenter(path: str) -> None:

@@ -1,0 +1,55 @@
+"""The first screen of every page on a laptop: few words, few controls, and the way on at one place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from specviz.web.common.frame import PAGES
+from tests.browser.chromium import at_rest
+from tests.browser.conftest import laptop
+from tests.browser.first_screen import read_first_screen
+
+MOST_WORDS, MOST_CONTROLS = 60, 3
+FEW_WORDS: tuple[str, ...] = ()  # pages that have at most so many
+FEW_CONTROLS: tuple[str, ...] = ()
+PLACES = """() => {
+  const box = (node) => node?.getBoundingClientRect();
+  const own = [...document.querySelectorAll(":is(.st-key-fold, .st-key-export) button")].map((one) => box(one).right);
+  return [box(document.querySelector(".st-key-place > :first-child a")).right, box(document.querySelector(".st-key-place > :last-child a")).left, own.length ? Math.max(...own) : null];
+}"""  # of the header: end of the way back, start of the way on, end of the page's own buttons
+
+
+@pytest.fixture(scope="module")
+def first_screens(context, server) -> dict[str, Any]:
+    """What a visitor finds on each page: words, controls, and places in the header. Each page is opened once."""
+    found = {}
+    for path in PAGES:
+        page = laptop(context)
+        page.goto(f"{server}/{path}")
+        page.locator(f"[class*='st-key-onward-{path}']").wait_for()
+        at_rest(page)
+        page.wait_for_load_state("networkidle")
+        found[path] = (*read_first_screen(page), page.evaluate(PLACES))
+        page.close()
+    return found
+
+
+def test_the_way_back_and_on_stand_at_the_same_place_of_every_page_and_no_button_leaves_a_hole(first_screens):
+    places = {path: places for path, (_, _, places) in first_screens.items()}
+    assert len({round(back) for back, _, _ in places.values()}) == 1, places
+    assert len({round(onward) for _, onward, _ in places.values()}) == 1, places
+    assert len({round(own) for _, _, own in places.values() if own is not None}) == 1, places
+
+
+@pytest.mark.parametrize("path", FEW_WORDS)
+def test_a_first_screen_has_few_words_outside_of_its_pictures(first_screens, path):
+    words, _, _ = first_screens[path]
+    assert 3 <= len(words) <= MOST_WORDS, f"{len(words)}: {' '.join(words)}"
+
+
+@pytest.mark.parametrize("path", FEW_CONTROLS)
+def test_a_first_screen_has_few_controls(first_screens, path):
+    _, controls, _ = first_screens[path]
+    assert len(controls) <= MOST_CONTROLS, controls
