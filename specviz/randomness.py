@@ -9,7 +9,7 @@ addressed by its output position only, a round would reuse numbers that the roun
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Protocol
 
@@ -125,6 +125,30 @@ class GatheredRandomness:
 
     def take(self, purpose: Purpose, rows: Sequence[Prefix], node: int, depth: int) -> np.ndarray:
         return np.array([self.stream(purpose, row.start, node, row.draw, 1)[0] for row in rows])
+
+
+@dataclass(slots=True)
+class CachedRandomness:
+    """The random numbers of samples ``first`` to ``first + count - 1``. Each stream is generated once for all of them."""
+
+    randomness: StreamRandomness
+    first: int
+    count: int
+    streams: dict[tuple[Purpose, int, int], np.ndarray] = field(default_factory=dict)
+
+    def take(self, purpose: Purpose, rows: Sequence[Prefix], node: int, depth: int) -> np.ndarray:
+        streams = {start: self.get_stream(purpose, start, node) for start in {row.start for row in rows}}
+        if len(rows) == 1:
+            place = rows[0].draw - self.first
+            return streams[rows[0].start][place : place + 1]
+        return np.array([streams[row.start][row.draw - self.first] for row in rows])
+
+    def get_stream(self, purpose: Purpose, start: int, node: int) -> np.ndarray:
+        """The numbers of all samples at one address, (count,) float64 in [0, 1)."""
+        address = purpose, start, node
+        if address not in self.streams:
+            self.streams[address] = self.randomness.stream(*address, self.first, self.count)
+        return self.streams[address]
 
 
 @dataclass(frozen=True, slots=True)

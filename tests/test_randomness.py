@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from specviz.errors import SettingsError
-from specviz.randomness import EditedRandomness, PhiloxRandomness, Prefix, Purpose
+from specviz.randomness import CachedRandomness, EditedRandomness, PhiloxRandomness, Prefix, Purpose
 
 
 def row(start: int, draw: int = 0) -> Prefix:
@@ -31,6 +31,14 @@ def test_a_row_of_a_batch_takes_the_number_of_its_draw():
     assert together.dtype == np.float64
     assert together.tolist() == [randomness.take(Purpose.DRAFT, [one], 1, 1)[0] for one in rows]
     assert together.tolist() == [randomness.stream(Purpose.DRAFT, one.start, 1, one.draw, 1)[0] for one in rows]
+
+
+def test_cached_streams_hold_the_numbers_of_their_samples():
+    randomness, cached = PhiloxRandomness(3), CachedRandomness(PhiloxRandomness(3), 10, 6)
+    rows = [row(0, 12), row(1, 10), row(0, 15)]
+    for purpose in (Purpose.DRAFT, Purpose.ACCEPT):
+        assert cached.take(purpose, rows, 2, 1).tolist() == randomness.take(purpose, rows, 2, 1).tolist()
+        assert cached.take(purpose, rows[:1], 2, 1).tolist() == randomness.take(purpose, rows[:1], 2, 1).tolist()
 
 
 def test_neighbors_in_a_batch_change_nothing():

@@ -26,7 +26,7 @@ from specviz.models.continuations import iterate_distributions_after, limit_rows
 from specviz.process import trim_memory
 from specviz.progress import ProgressCallback, ignore_progress
 from specviz.proposers.base import ChainProposer, Proposer
-from specviz.randomness import Prefix, Purpose, Randomness, StreamRandomness
+from specviz.randomness import CachedRandomness, Prefix, Purpose, Randomness, StreamRandomness
 from specviz.settings import Settings
 from specviz.trace import Round
 from specviz.verification.draw import draw_in_rows, draw_many
@@ -63,6 +63,9 @@ class Shard:
     first: int = 0
     count: int = 1
     followed: FollowedTexts | None = None  # None: each sample to its end; the engine draws all of them to their end
+    # through the engine: tokens of each sample that are drawn; where the settings allow more, a round of a sample with an odd number
+    # may draft one token less; None: each sample to its end
+    tested_tokens: int | None = None
 
 
 @dataclass(slots=True)
@@ -90,23 +93,34 @@ def sample_with_engine(
     source: str = "speculative",
     on_progress: ProgressCallback = ignore_progress,
     engine: str | None = None,
+    in_step: bool = False,
 ) -> Samples:
     """Draw the samples of a shard through the rounds of the decoder, ``batch`` rows at a time.
 
     An ``engine`` replaces that of the settings. When a sample ends, the next one takes its row. The text of a sample depends only
     on its number, up to the last digits in which passes over other numbers of rows round differently.
+
+    ``in_step``: every sample takes a round before any takes its next one. Samples that probably draft the same token, and later those
+    of the same text, are in one batch, which then asks memoized models about fewer texts.
     """
     opening = build_first_prefix(shard.prompt, shard.settings, shard.target.context)
-    tokens, events = np.full((shard.count, opening.remaining), NONE, dtype=np.int32), np.zeros((shard.count, 8), dtype=np.int32)
-    rows = (replace(opening, draw=number) for number in range(shard.first, shard.first + shard.count))
-    decoder = (shard.target, shard.proposer, shard.rule, shard.randomness, shard.eos_token_ids)
+    length = opening.remaining if shard.tested_tokens is None else min(shard.tested_tokens, opening.remaining)
+    tokens, events = np.full((shard.count, length), NONE, dtype=np.int32), np.zeros((shard.count, 8), dtype=np.int32)
+    randomness, numbers = shard.randomness, np.arange(shard.first, shard.first + shard.count)
+    if in_step:
+        randomness = streams = CachedRandomness(cast(StreamRandomness, shard.randomness), shard.first, shard.count)
+        numbers = numbers[np.argsort(streams.get_stream(Purpose.DRAFT, 0, 0), kind="stable")]
+    shorter = int(opening.remaining > length)
+    rows = (replace(opening, draw=number, remaining=opening.remaining - shorter * (number % 2)) for number in numbers.tolist())
+    decoder = (shard.target, shard.proposer, shard.rule, randomness, shard.eos_token_ids)
     columns, ended = len(shard.prompt) + opening.remaining, 0
     batch = limit_rows(batch, shard.target.vocabulary)
     choice = choose_engine(engine or shard.settings.engine, *decoder, rows=min(batch, shard.count), columns=columns)
-    for results in iterate_rounds(rows, choice.steps, shard.eos_token_ids, batch):
+    order: Callable[[Prefix], Any] | None = (lambda row: row.ids) if in_step else None
+    for results in iterate_rounds(rows, choice.steps, shard.eos_token_ids, batch, shard.tested_tokens, order):
         for row, round_, after in results:
-            number = row.draw - shard.first
-            tokens[number, row.start : row.start + len(round_.committed)] = round_.committed
+            number, written = row.draw - shard.first, round_.committed[: length - row.start]
+            tokens[number, row.start : row.start + len(written)] = written
             events[number] += count_events(round_, after is not None)
             ended += after is None
         trim_memory()  # rounds leave holes between distributions of many sizes, and the heap would grow with every one

@@ -43,6 +43,7 @@ from specviz.trace import Round
 from specviz.verification.token import TokenRule
 
 SHARED, ENGINE = "shared distributions", "engine"
+MEMOIZED = "engine, memoized models"  # for a pair whose models are memoized (models/memoized.py), as in the matrix
 SPECULATIVE, TARGET, ASSISTED = "speculative", "target", assisted.NAME
 WHOLE = 2**28  # their number times the vocabulary: 8,192 samples at 32,768 tokens, 1,024 at 262,144
 AT_ONCE = 2_000_000  # samples whose random numbers are checked together
@@ -128,6 +129,7 @@ class Decoder:
     without_mistake: bool = False  # for the id of a mistake: the nearest decoder without it
     engine_only: str = ""  # why it cannot be sampled on shared distributions; '' if it can
     followed: FollowedTexts | None = None  # how far samples are drawn on shared distributions; None: to their end
+    tested_tokens: int | None = None  # as in ``Shard``
 
     @property
     def eos_token_ids(self) -> frozenset[int]:
@@ -154,7 +156,7 @@ class Decoder:
         if blocks:
             randomness = _gather_blocks(randomness, blocks)
         decoder = made.target, made.proposer, made.rule, randomness
-        return Shard(*decoder, self.settings, self.prompt, self.eos_token_ids, first, count, self.followed)
+        return Shard(*decoder, self.settings, self.prompt, self.eos_token_ids, first, count, self.followed, self.tested_tokens)
 
     def sample(
         self,
@@ -165,12 +167,15 @@ class Decoder:
         state: ShardState | None = None,
         keep: Callable[[ShardState], None] = lambda state: None,
     ) -> Samples:
-        """Samples ``first`` to ``first + count - 1``. state, keep: as in ``shared_distributions``."""
+        """Samples ``first`` to ``first + count - 1``. state, keep: as in ``sample_with_shared_distributions``."""
         if self.name == ASSISTED:
             return assisted.sample_assisted(self.pair, self.settings, self.prompt, first, count, on_progress)
         shard = self.make_shard(first, count)
         if mode == SHARED:
+            assert self.tested_tokens is None, "shared distributions draw all tokens of a sample"
             return sample_with_shared_distributions(shard, self.label, on_progress, state, keep)
+        if mode == MEMOIZED:
+            return sample_with_engine(shard, source=self.label, on_progress=on_progress, in_step=True)
         engine = None if self.name == SPECULATIVE else BY_REFERENCE
         return sample_with_engine(shard, source=self.label, on_progress=on_progress, engine=engine)
 

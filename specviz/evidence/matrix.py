@@ -22,13 +22,11 @@ from typing import Any, NamedTuple, Protocol, cast
 import numpy as np
 from torch import Tensor
 
-from specviz.decoding.device.choice import choose_engine
 from specviz.decoding.method_checks import build_rule
-from specviz.decoding.sampler import iterate_rounds
-from specviz.decoding.samples import NONE, Coverage, Samples, count_events
+from specviz.decoding.samples import NONE, Coverage
 from specviz.errors import DamagedModelError, ModelError, SettingsError
 from specviz.evidence.analytic.enumeration import Components
-from specviz.evidence.decoder import ENGINE, SPECULATIVE, TARGET, Decoder
+from specviz.evidence.decoder import MEMOIZED, SPECULATIVE, TARGET, Decoder
 from specviz.evidence.sampling.sampling_plan import SamplingPlan
 from specviz.evidence.sampling.session import Session
 from specviz.evidence.testing.hypothesis_tests import TestPlan, decide_verdict
@@ -43,9 +41,10 @@ from specviz.models.pairs.mapped import MappedPair
 from specviz.models.pairs.renumbered import renumber_draft
 from specviz.progress import ProgressCallback, ignore_progress
 from specviz.proposers.base import Proposer
+from specviz.proposers.no_draft import NoDraft
 from specviz.proposers.registry import PROPOSERS
 from specviz.proposers.request import open_proposer
-from specviz.randomness import PhiloxRandomness, Prefix, Purpose
+from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.records import record_key, to_json_fields
 from specviz.settings import Settings
 from specviz.statistics.finding import ALPHA, POWER
@@ -54,11 +53,9 @@ from specviz.verification.registry import RULES
 from specviz.verification.rule import Rule
 
 LENGTH = 2  # tokens of a sample, and depth of the drafts: no distribution after the second token affects either
-BATCH = 64  # rows of one step
 EQUAL = 64  # samples where all must be one text
 LEAST = 500  # samples of a lossy rule, whose distance needs few
 CERTAIN = 1e-9  # probability that rounding explains
-UNREFERENCED = SamplingPlan("engine", reference=0)  # no target-only samples: the exact distribution is there
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +102,7 @@ def evaluate_cell(
     column: MatrixColumn, line: str, more: Mapping[str, Any], rule_name: str, remembering: MemoizedPair, ids: Sequence[int]
 ) -> MatrixCell:
     """Sample and test one decoder. ``more``: settings of its line. Blank if the proposer or the rule refuses the combination."""
-    key, is_control = (line, rule_name, column.name), more["proposer"] == "none"
+    key = line, rule_name, column.name
     settings = replace(column.settings, rule=rule_name, seed=derive_seed(column.settings.seed, *key), **more)
     try:
         rule = build_rule(settings)
@@ -115,20 +112,15 @@ def evaluate_cell(
         )
         if why := explain_blank(rule, proposer, first):
             return MatrixCell(*key, "blank", True, why)
-        n = count_samples_needed(column, rule)
-        target = remembering.open(column.settings)[0]
-        samples = draw_samples(target, proposer, rule, settings, ids, remembering.eos_token_ids, n)
+        session = open_session(remembering, settings, ids, proposer, rule, count_samples_needed(column, rule))
+        session.draw(MEMOIZED)
     except DamagedModelError:
         raise
     except (ModelError, SettingsError) as why:  # no heads for this pair; a rule that cannot judge such proposals
         return MatrixCell(*key, "blank", True, str(why))
     if column.certain is not None:
-        return judge_equality(key, rule, column.certain, samples, is_control)
-    decoder = Decoder(
-        TARGET if is_control else SPECULATIVE, cast(LoadedPair, remembering), column.settings, tuple(ids), rule.name,
-        lambda: Components(target, proposer, rule), engine_only="its samples share memoized distributions",
-    )  # fmt: skip
-    return judge_samples(key, column, rule, samples, decoder)
+        return judge_equality(key, rule, column.certain, session)
+    return judge_samples(key, column, rule, session)
 
 
 def derive_seed(seed: int, *names: str) -> int:
@@ -156,64 +148,27 @@ def count_samples_needed(column: MatrixColumn, rule: Rule) -> int:
     return min(column.plan.n, max(LEAST, replace(column.plan, tv=column.lost[rule.name] / 2).needed))
 
 
-def draw_samples(
-    target: LanguageModel,
-    proposer: Proposer,
-    rule: Rule,
-    settings: Settings,
-    ids: Sequence[int],
-    eos_token_ids: frozenset[int],
-    count: int,
-) -> Samples:
-    """Samples 0 to count - 1 of the decoder, round after round until each has LENGTH tokens: as many tokens each.
+def open_session(
+    pair: MemoizedPair, settings: Settings, ids: Sequence[int], proposer: Proposer, rule: Rule, samples: int
+) -> Session:
+    """The session of a cell, with target and draft of ``pair``.
 
     Samples with an even number may draft LENGTH tokens per round, those with an odd number one token less. So the bonus token
-    after a fully accepted draft is among the tested tokens. Samples that probably draft the same token, and later those of the same
-    text, run together: then a batch asks about fewer texts.
+    after a fully accepted draft is among the tested tokens. The exact distribution is there, so no target-only samples are drawn.
     """
-    tokens, events = np.full((count, LENGTH), NONE, dtype=np.int32), np.zeros((count, 8), dtype=np.int32)
-    randomness, prompt = CachedRandomness(PhiloxRandomness(settings.seed), 0, count), tuple(ids)
-    arguments = (target, proposer, rule, randomness, eos_token_ids)
-    choice = choose_engine(settings.engine, *arguments, rows=min(count, BATCH), columns=len(prompt) + settings.max_new_tokens)
-    drafted = randomness.stream(Purpose.DRAFT, 0, 0)
-    rows = (Prefix(prompt, 0, settings.max_new_tokens - draw % 2, draw) for draw in np.argsort(drafted, kind="stable").tolist())
-    for results in iterate_rounds(rows, choice.steps, eos_token_ids, BATCH, LENGTH, lambda row: row.ids):
-        for row, round_, after in results:
-            written = round_.committed[: LENGTH - row.start]
-            tokens[row.draw, row.start : row.start + len(written)] = written
-            events[row.draw] += count_events(round_, after is not None)
-    return Samples(tokens, settings.to_record(), rule.name, 0, events)
+    target = pair.open(settings)[0]
+    decoder = Decoder(
+        TARGET if isinstance(proposer, NoDraft) else SPECULATIVE, cast(LoadedPair, pair), settings, tuple(ids), rule.name,
+        lambda: Components(target, proposer, rule), engine_only="its samples share memoized distributions",
+    )  # fmt: skip
+    return Session(decoder, SamplingPlan("engine", samples, reference=0, tested_tokens=LENGTH))
 
 
-@dataclass(slots=True)
-class CachedRandomness:
-    """Random numbers of ``count`` samples from ``first`` on. Each stream is generated once for all of them."""
-
-    randomness: PhiloxRandomness
-    first: int
-    count: int
-    streams: dict[tuple[Purpose, int, int], np.ndarray] = field(default_factory=dict)
-
-    def take(self, purpose: Purpose, rows: Sequence[Prefix], node: int, depth: int) -> np.ndarray:
-        streams = {start: self.stream(purpose, start, node) for start in {row.start for row in rows}}
-        if len(rows) == 1:
-            place = rows[0].draw - self.first
-            return streams[rows[0].start][place : place + 1]
-        return np.array([streams[row.start][row.draw - self.first] for row in rows])
-
-    def stream(self, purpose: Purpose, start: int, node: int) -> np.ndarray:
-        address = purpose, start, node
-        if address not in self.streams:
-            self.streams[address] = self.randomness.stream(*address, self.first, self.count)
-        return self.streams[address]
-
-
-def judge_equality(
-    key: tuple[str, str, str], rule: Rule, text: tuple[int, ...], samples: Samples, is_control: bool = False
-) -> MatrixCell:
+def judge_equality(key: tuple[str, str, str], rule: Rule, text: tuple[int, ...], session: Session) -> MatrixCell:
     """The cell where the target is certain of one text: it is wrong unless every sample is that text."""
+    samples, coverage, is_control = session.samples[MEMOIZED], session.coverage[MEMOIZED], session.decoder.is_control
     padded, n = np.array([*text, *[NONE] * (LENGTH - len(text))]), len(samples)
-    coverage, other = samples.coverage, int((samples.tokens != padded).any(1).sum())
+    other = int((samples.tokens != padded).any(1).sum())
     verdict = decide_verdict(other > 0, True, coverage, is_control)
     if other:
         said = f"{other} of {n} samples are not the only text that the target writes"
@@ -226,29 +181,22 @@ def judge_equality(
     return MatrixCell(*key, verdict, verdict == "consistent", said, n, exercised=coverage)
 
 
-def judge_samples(
-    key: tuple[str, str, str],
-    column: MatrixColumn,
-    rule: Rule,
-    samples: Samples,
-    decoder: Decoder,
-) -> MatrixCell:
+def judge_samples(key: tuple[str, str, str], column: MatrixColumn, rule: Rule, session: Session) -> MatrixCell:
     """The result of all tests, compared with what is expected of the rule."""
-    plan, cells = column.plan, column.partition if len(samples) == column.plan.n else None
+    plan, n = column.plan, len(session.samples[MEMOIZED])
+    cells = column.partition if n == plan.n else None
     if cells is None:
-        plan = TestPlan.for_samples(len(samples), LENGTH, column.lost[rule.name] / 2, plan.alpha)
-    session = Session(decoder, UNREFERENCED)
-    session.keep(ENGINE, samples)
-    found = session.test(ENGINE, plan=plan, partition=cells)
+        plan = TestPlan.for_samples(n, LENGTH, column.lost[rule.name] / 2, plan.alpha)
+    found, coverage = session.test(MEMOIZED, plan=plan, partition=cells), session.coverage[MEMOIZED]
     n, seen, distance, p_value = found.plan.n, found.detectable_tv, found.tv, min(found.adjusted)
     if rule.exact:
         is_right = found.verdict == "consistent"
-        return MatrixCell(*key, found.verdict, is_right, found.sentence, n, seen, distance, p_value, exercised=samples.coverage)
+        return MatrixCell(*key, found.verdict, is_right, found.sentence, n, seen, distance, p_value, exercised=coverage)
     lost = column.lost[rule.name]
     # with lost = 0 the rule's distance is not known
     is_right = found.verdict == "rejected" or (lost <= CERTAIN and found.verdict != NOTHING_TESTED)
     said = f"Texts with probability {lost:.3f} under the target are never written. {found.sentence}"
-    return MatrixCell(*key, found.verdict, is_right, said, n, seen, distance, p_value, lost, samples.coverage)
+    return MatrixCell(*key, found.verdict, is_right, said, n, seen, distance, p_value, lost, coverage)
 
 
 COLUMNS: dict[str, dict[str, Any]] = {"T = 0": {"temperature": 0.0}, "T = 1": {}, "top-p .9": {"top_p": 0.9}}

@@ -14,7 +14,8 @@ from specviz.decoding.engine import advance_prefix
 from specviz.decoding.method_checks import build_rule
 from specviz.evidence.analytic.enumeration import BoxCutter, BoxRandomness, Components
 from specviz.evidence.analytic.fresh import UncachedModel, build_draft_reference
-from specviz.evidence.matrix import draw_samples
+from specviz.evidence.decoder import MEMOIZED
+from specviz.evidence.matrix import open_session
 from specviz.models.memoized import MemoizedPair
 from specviz.proposers.draft import DraftModel
 from specviz.proposers.request import open_proposer
@@ -85,8 +86,8 @@ def test_a_cell_of_the_matrix_has_the_same_samples(pair, line: str, changes: dic
     found = []
     for engine in ("reference", "device"):
         asked = replace(settings, engine=engine)
-        target, proposer = open_proposer(remembering, asked)
-        found.append(draw_samples(target, proposer, build_rule(asked), asked, ids, pair.eos_token_ids, 300).tokens)
+        session = open_session(remembering, asked, ids, open_proposer(remembering, asked)[1], build_rule(asked), 300)
+        found.append(session.draw(MEMOIZED).tokens)
     assert (found[0] == found[1]).all()
 
 

@@ -21,18 +21,18 @@ from specviz.decoding.engine import decode
 from specviz.decoding.method_checks import build_rule
 from specviz.evidence import matrix as matrix_module
 from specviz.evidence.analytic.enumeration import Components, compute_text_tv, enumerate_output, enumerate_target
+from specviz.evidence.decoder import MEMOIZED
 from specviz.evidence.matrix import (
     COLUMNS,
     LENGTH,
-    CachedRandomness,
     CellEvaluator,
     Matrix,
     choose_lines_and_rules,
     compute_unwritten_mass,
     derive_seed,
-    draw_samples,
     evaluate_matrix,
     list_lines,
+    open_session,
 )
 from specviz.jobs.remote import open_pool
 from specviz.jobs.tasks import PairRef
@@ -44,7 +44,7 @@ from specviz.models.pairs.loading import load_pair
 from specviz.proposers.draft import DraftModel
 from specviz.proposers.registry import PROPOSERS
 from specviz.proposers.request import open_proposer
-from specviz.randomness import PhiloxRandomness, Prefix, Purpose
+from specviz.randomness import PhiloxRandomness
 from specviz.settings import Settings
 from specviz.verification.registry import RULES
 from specviz.verification.token import TokenRule
@@ -87,6 +87,11 @@ def select_cells(found, **wanted) -> list:
 def test_every_cell_of_the_matrix_is_as_it_should_be(matrix):
     assert [cell for cell in matrix.cells if not cell.right] == [] and matrix.right
     assert len(matrix.cells) == len(list_lines()) * len(RULES) * len(COLUMNS)
+    sampled = [cell for cell in matrix.cells if cell.verdict != "blank"]
+    assert all(cell.exercised is not None and cell.exercised.proposed for cell in sampled if cell.line != "none")
+    assert {"No cache was rolled back." in cell.sentence for cell in sampled if cell.column == "T = 0"} == {True, False}, (
+        "a part that no sample reached is named"
+    )
 
 
 def test_every_exact_rule_is_consistent_in_every_column_and_would_have_shown_the_distance(matrix):
@@ -188,21 +193,15 @@ def test_the_samples_of_a_cell_are_those_of_the_engine_with_its_caches(pair_fold
     pair = load_pair("|".join(map(str, pair_folders)), device="cpu", dtype="float64")
     settings = Settings(rule=rule, gamma=LENGTH, max_new_tokens=LENGTH + 1, seed=5, **list_lines()[line])
     ids = pair.encode(PROMPT)
-    target, proposer = open_proposer(MemoizedPair(pair, longest=len(ids) + LENGTH - 1), settings)
-    tokens = draw_samples(target, proposer, build_rule(settings), settings, ids, pair.eos_token_ids, 35).tokens
+    memoized = MemoizedPair(pair, longest=len(ids) + LENGTH - 1)
+    session = open_session(memoized, settings, ids, open_proposer(memoized, settings)[1], build_rule(settings), 35)
+    tokens = session.draw(MEMOIZED).tokens
     target, proposer = open_proposer(pair, settings)
     for draw, text in enumerate(tokens.tolist()):
         shorter = replace(settings, max_new_tokens=settings.max_new_tokens - draw % 2)
         rounds = decode(target, proposer, build_rule(settings), PhiloxRandomness(5), shorter, ids, pair.eos_token_ids, draw=draw)
         written = [token for round_ in rounds for token in round_.committed]
         assert text == [*written, *[-1] * LENGTH][:LENGTH]
-
-
-def test_slices_of_the_streams_are_the_uniforms_themselves():
-    randomness, slices = PhiloxRandomness(3), CachedRandomness(PhiloxRandomness(3), 10, 6)
-    rows = [Prefix((1,), start, 2, draw) for start, draw in ((0, 12), (1, 10), (0, 15))]
-    for purpose in (Purpose.DRAFT, Purpose.ACCEPT):
-        assert np.array_equal(slices.take(purpose, rows, 2, 1), randomness.take(purpose, rows, 2, 1))
 
 
 def test_a_cell_is_the_same_whichever_others_are_asked_for_and_no_two_share_random_numbers(pair, heads, matrix):

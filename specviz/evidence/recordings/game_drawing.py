@@ -12,6 +12,7 @@ from specviz.evidence.decoder import ENGINE, SHARED, build_decoder
 from specviz.evidence.mistakes.published import PUBLISHED_MISTAKES, PublishedMistake
 from specviz.evidence.mistakes.registry import MISTAKES
 from specviz.evidence.recordings.games import ALPHA, CELLS, MIN_MASS, POWER, RecordedGames, SampleGame
+from specviz.evidence.sampling.session import Session
 from specviz.evidence.testing.partition import build_partition
 from specviz.glyphs import read_piece
 from specviz.models.pairs.loading import LoadedPair
@@ -53,12 +54,12 @@ def _record_game(pair: LoadedPair, mistake: PublishedMistake, settings: Settings
     if len(names) < 2:
         return None  # the next token is as good as certain
     wrong_seed = replace(own, seed=own.seed + 1)
-    truth = build_decoder(mistake.id, pair, wrong_seed, ids).sample(mode, 0, TRUTH if mode == SHARED else count)
+    truth = Session(build_decoder(mistake.id, pair, wrong_seed, ids)).draw_exactly(mode, TRUTH if mode == SHARED else count)
     counts = np.bincount(_find_cells(truth, names), minlength=len(probs))
     needed = _count_samples_needed(counts, probs)
     if needed > MOST_NEEDED:
         return None
-    right = build_decoder(mistake.id, pair, own, ids, without_mistake=True).sample(mode, 0, count)
+    right = Session(build_decoder(mistake.id, pair, own, ids, without_mistake=True)).draw_exactly(mode, count)
     pieces = pair.pieces({token for name in names for token in name})
     labels = [read_piece(pieces, name[0]).decode("utf-8", "replace").strip() for name in names]
     digits, wrong_digits = ("".join(map(str, _find_cells(one, names)[:count])) for one in (right, truth))

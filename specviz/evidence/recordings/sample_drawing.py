@@ -7,12 +7,12 @@ from dataclasses import replace
 from itertools import pairwise
 
 from specviz.decoding.samples import Samples
-from specviz.evidence.decoder import SHARED, build_decoder
+from specviz.evidence.decoder import SHARED
 from specviz.evidence.mistakes.comparison import LONG, POINTS, TEXTS, DistanceCurve, MistakeResult, find_first_differences
 from specviz.evidence.mistakes.registry import VARIANTS
 from specviz.evidence.recordings.samples import DecoderSamplesRecord, MistakeSamplesRecord
 from specviz.evidence.sampling.sampling_plan import make_cells
-from specviz.evidence.sampling.session import SamplingSpec, SideBySide, compute_seed_p_values, write_texts
+from specviz.evidence.sampling.session import SamplingSpec, ShardRange, SideBySide, compute_seed_p_values, draw_shard, write_texts
 from specviz.evidence.testing.results import (
     CELLS,
     DECODERS,
@@ -47,7 +47,7 @@ def record_decoder(pair: LoadedPair, settings: Settings, count: int, progress: P
             steps.append(FillStep.from_shares(session.report()[0]))
 
     def draw_seed(own: Settings) -> Samples:
-        return build_decoder("speculative", pair, own, ids).sample(SHARED, 0, SEED_SAMPLES)
+        return draw_shard(pair, SamplingSpec("speculative", SHARED, own, ids), ShardRange(0, SEED_SAMPLES))
 
     values = compute_seed_p_values(pair, settings, ids, SEEDS, SEED_SAMPLES, draw_seed)
     flat = SeedPValues.from_values(list(values), SEED_SAMPLES)

@@ -406,7 +406,7 @@ def redraw_report(
     if wrong := explain_other_cells(stored_report.partition, partition):
         return wrong
     session = Session(follow_cells(made, partition, stored_report.whole_samples))
-    session.redraw(mode, n, on_progress(f"{mode}: drawing again"), blocks)
+    session.draw_exactly(mode, n, on_progress(f"{mode}: drawing again"), blocks)
     return session.test(mode, on_progress(f"{mode}: testing"), stored_report.plan, partition, blocks, extra)
 
 

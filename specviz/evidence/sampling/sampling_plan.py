@@ -31,6 +31,7 @@ class SamplingPlan(SamplingEffort):
     reference: int | None = None  # target-only samples for the test that needs no distribution; None: as usual; 0: no such test
     looks: InterimSchedule | None = None  # when accumulating samples are tested; None: once, when all are drawn
     least: int = LEAST_SAMPLES  # samples from the engine for which EXTENSION times the planned seconds may be taken
+    tested_tokens: int | None = None  # as in ``decoding.sampler.Shard``
 
     def count_fitting(self, seconds_per_sample: float) -> int:
         """How many samples from the engine fit into the planned seconds, or into EXTENSION times as many, but then at most ``least``."""

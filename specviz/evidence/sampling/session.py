@@ -22,6 +22,7 @@ from specviz.decoding.samples import Coverage, Samples, join_samples
 from specviz.errors import SpecvizError
 from specviz.evidence.decoder import (
     ENGINE,
+    MEMOIZED,
     SHARED,
     TARGET,
     Blocks,
@@ -45,7 +46,12 @@ from specviz.progress import ProgressCallback, ignore_progress
 from specviz.settings import Settings
 from specviz.statistics.goodness import compute_chi_square
 
-SHARD_SIZES = {SHARED: 2_000_000, ENGINE: 512}  # samples of a shard; a shared shard may be stopped after each pass
+SHARD_SIZES = {
+    SHARED: 2_000_000,
+    MEMOIZED: 2_000_000,
+    ENGINE: 512,
+}  # samples of a shard; a shared shard may be stopped after each pass
+UNTIMED = (SHARED, MEMOIZED)  # modes in which the planned number of samples is drawn, however long it takes
 ONE_BY_ONE = 16  # the same for decoders that draw one text at a time
 PILOT = 64  # samples whose time tells how many fit into the given seconds
 SEED_CELLS = 16  # most cells of the test of one of many seeds; each with at least 5 expected samples
@@ -72,9 +78,10 @@ class SamplingSpec:
     without_mistake: bool = False
     label: str = ""
     followed: FollowedTexts | None = None
+    tested_tokens: int | None = None
 
     def build(self, pair: LoadedPair) -> Decoder:
-        return build_decoder(
+        made = build_decoder(
             self.name,
             pair,
             self.settings,
@@ -83,6 +90,7 @@ class SamplingSpec:
             label=self.label,
             followed=self.followed,
         )
+        return replace(made, tested_tokens=self.tested_tokens)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +150,7 @@ def describe_run(name: str, pair: LoadedPair, settings: Settings, draws: int, se
 
 def compute_shard_sizes(mode: str, n: int) -> list[int]:
     """Sizes of the shards, in order. In float32 a sample very close to an edge may depend on the other samples of its shard."""
-    pilot = [] if mode == SHARED else [min(n, PILOT)]
+    pilot = [] if mode in UNTIMED else [min(n, PILOT)]
     left, size = n - sum(pilot), SHARD_SIZES.get(mode, ONE_BY_ONE)
     return pilot + [min(size, left - done) for done in range(0, left, size)]
 
@@ -166,7 +174,7 @@ class Session:
         executor: Executor | None = None,
         cells: SequentialCells | None = None,
     ):
-        self.decoder, self.plan, self.executor = decoder, plan, executor
+        self.decoder, self.plan, self.executor = replace(decoder, tested_tokens=plan.tested_tokens), plan, executor
         self.saved = saved or SavedSamples.open(None, {})
         self.samples: dict[str, Samples] = {}
         self.coverage: dict[str, Coverage | None] = {}
@@ -215,7 +223,7 @@ class Session:
         return self.report(note=note, is_computed=False) if self.reports else None
 
     def draw(self, mode: str, on_progress: ProgressCallback = ignore_progress) -> Samples:
-        """Draw the planned number of samples on shared distributions; otherwise as many as fit into the planned seconds.
+        """Draw the planned number of samples in a mode of UNTIMED; otherwise as many as fit into the planned seconds.
 
         At least a pilot is drawn. Saved samples are not drawn again. The number of samples depends on the pilot's speed, never on its content, and is saved too.
         """
@@ -227,7 +235,10 @@ class Session:
         part, size = saved.parts[mode], SHARD_SIZES.get(mode, ONE_BY_ONE)
         if self.executor is not None and part.n - len(part.tokens) > size:
             left = [ShardRange(first, min(size, part.n - first)) for first in range(len(part.tokens), part.n, size)]
-            spec = SamplingSpec(decoder.name, mode, decoder.settings, decoder.prompt, followed=decoder.followed)
+            spec = SamplingSpec(
+                decoder.name, mode, decoder.settings, decoder.prompt,
+                followed=decoder.followed, tested_tokens=decoder.tested_tokens,
+            )  # fmt: skip
             drawn = self.executor.run_all(SamplingTask(PairRef.from_pair(decoder.pair, decoder.settings), spec), left)
             _add_in_order(drawn, part, saved, on_progress)
 
@@ -251,8 +262,11 @@ class Session:
         """Keep samples for ``test``. coverage: what they exercised; None: as they say."""
         self.samples[mode], self.coverage[mode] = samples, coverage or samples.coverage
 
-    def redraw(self, mode: str, n: int, on_progress: ProgressCallback = ignore_progress, blocks: Blocks = ()) -> Samples:
-        """Draw ``n`` samples in the shards in which ``draw`` draws them. blocks: which samples of the seed; empty: the first ones."""
+    def draw_exactly(self, mode: str, n: int, on_progress: ProgressCallback = ignore_progress, blocks: Blocks = ()) -> Samples:
+        """Draw ``n`` samples, whatever number is planned, in the shards in which ``draw`` draws them.
+
+        ``blocks``: which samples of the seed, on shared distributions; empty: the first ones.
+        """
         if blocks:
             drawn = self.decoder.sample_blocks(blocks, on_progress)
         else:
@@ -387,7 +401,7 @@ class Session:
 
     def _begin(self, mode: str) -> ModeSamples:
         most = self.plan.samples
-        if mode == SHARED:
+        if mode in UNTIMED:
             return ModeSamples(most, self.decoder.label, np.zeros((0, 0), dtype=np.int32))
         workers = self.executor.size if self.executor else 1
         marks = [time.perf_counter()]

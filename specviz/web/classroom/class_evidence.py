@@ -93,7 +93,7 @@ def build_certificate(
     n = count_certified(sum(count for *_, count in blocks))
     numbers = [list_sample_numbers(*block) for block in take_first_samples((SampleBlock(*one, {}) for one in blocks), n)]
     session = Session(build_decoder("speculative", pair, settings), INTERIM)
-    samples = session.redraw(SHARED, n, scale_progress(on_progress, 0.0, 0.3), numbers)
+    samples = session.draw_exactly(SHARED, n, scale_progress(on_progress, 0.0, 0.3), numbers)
     look = SCHEDULE.find_due_look(n)
     assert look is not None
     plan = INTERIM.plan_certificate(look, samples.tokens.shape[1])

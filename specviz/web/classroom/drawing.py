@@ -14,6 +14,8 @@ from specviz.decoding.run import record_run
 from specviz.decoding.samples import Samples
 from specviz.errors import SpecvizError
 from specviz.evidence.decoder import SHARED, build_decoder
+from specviz.evidence.sampling.sampling_plan import INTERIM
+from specviz.evidence.sampling.session import Session
 from specviz.glyphs import format_token
 from specviz.models.pairs.loading import LoadedPair
 from specviz.progress import ProgressCallback
@@ -48,9 +50,10 @@ def draw_samples(
         walks: Numbers of samples.
         on_progress: Called with the share that is done.
     """
-    decoder = build_decoder("speculative", pair, settings, ids)
-    samples = decoder.sample_blocks(blocks, on_progress) if blocks else None
-    walked = decoder.decode_rounds(walks) if walks else []
+    session = Session(build_decoder("speculative", pair, settings, ids), INTERIM)
+    n = sum(count for _, count in blocks)
+    samples = session.draw_exactly(SHARED, n, on_progress, blocks) if blocks else None
+    walked = session.decoder.decode_rounds(walks) if walks else []
     return samples, [[_dump_round(pair, round_) for round_ in rounds] for rounds in walked]
 
 
@@ -118,7 +121,8 @@ def draw_for_vote(
     pair: LoadedPair, settings: Settings, mistake: str | None, ids: tuple[int, ...], on_progress: ProgressCallback
 ) -> Samples:
     """VOTE_SAMPLES samples of a decoder with a known mistake, or without one: what a class votes on."""
-    return build_decoder(mistake or "speculative", pair, settings, ids).sample(SHARED, 0, VOTE_SAMPLES, on_progress)
+    session = Session(build_decoder(mistake or "speculative", pair, settings, ids))
+    return session.draw_exactly(SHARED, VOTE_SAMPLES, on_progress)
 
 
 def _dump_round(pair: LoadedPair, round_: Round) -> dict[str, Any]:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
-from specviz.evidence.testing.results import NO_DRAFT, NOTHING_TESTED, CellShares
+from specviz.decoding.samples import Coverage
+from specviz.evidence.testing.results import NO_DRAFT, NOTHING_TESTED, CellShares, describe_unreached
 from specviz.export.package import Picture, Rows, quote_text
 from specviz.figures import cell_shares
 from specviz.figures.numbers import format_probability
@@ -163,8 +164,9 @@ class ClassSamplesResult(TaskResult):
         later = f"The class has {count_samples(n)}; {later}"
         if last["verdict"] != "consistent":
             return "untold", f"The first {tested} cannot decide: all texts share one cell.", later
-        seen = describe_power(last["detectable_tv"])
-        return "consistent", f"No difference from the exact distribution seen in {tested}.", f"{seen} {later}"
+        exercised = last.get("exercised") and Coverage.from_record(last["exercised"])
+        seen = " ".join((describe_power(last["detectable_tv"]), *describe_unreached(exercised), later))
+        return "consistent", f"No difference from the exact distribution seen in {tested}.", seen
 
     @property
     def sentence(self) -> str:

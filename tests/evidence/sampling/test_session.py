@@ -10,14 +10,16 @@ from itertools import accumulate
 
 import pytest
 
-from specviz.decoding.samples import join_samples
+from specviz.decoding.samples import Coverage, join_samples
 from specviz.errors import EvidenceError, SettingsError
-from specviz.evidence.decoder import SHARED, build_decoder, with_mistake
+from specviz.evidence.decoder import ENGINE, MEMOIZED, SHARED, build_decoder, with_mistake
 from specviz.evidence.mistakes.registry import MISTAKES
 from specviz.evidence.sampling import session
 from specviz.evidence.sampling.sampling_plan import INTERIM, SCHEDULE, SamplingPlan
-from specviz.evidence.sampling.session import SamplingSpec, Session, SideBySide, draw_together
+from specviz.evidence.sampling.session import SamplingSpec, Session, ShardRange, SideBySide, draw_shard, draw_together
 from specviz.evidence.testing import hypothesis_tests as evidence_tests
+from specviz.models.memoized import MemoizedPair
+from specviz.models.pairs.loading import load_pair
 from specviz.settings import Settings
 from specviz.statistics.finding import ALPHA, Finding
 from specviz.statistics.goodness import compute_chi_square
@@ -50,6 +52,26 @@ def test_page_and_command_give_the_same_cells_and_statistics(pair, name):
     assert once.plan.alpha == ALPHA and look.plan.alpha == SCHEDULE.compute_alpha_at(1) == pytest.approx(ALPHA / 6)
     assert {test.alpha for test in look.tests} == {look.plan.level} == {SCHEDULE.compute_level(1)}
     assert INTERIM.tabulate_looks(3)[1]["level"] == look.plan.level
+
+
+@pytest.mark.parametrize("mode", [ENGINE, MEMOIZED])
+def test_a_session_draws_only_the_tested_tokens_and_lets_every_second_sample_draft_one_less(pair, mode):
+    """In float64, against the rounds of each text. Memoized samples run in another order than their numbers."""
+    exact = load_pair(pair.name, "cpu", "float64")
+    models = MemoizedPair(exact) if mode == MEMOIZED else exact
+    plan = SamplingPlan("engine", 70, 0.9, seconds=1e6, reference=0, tested_tokens=2)
+    drawn = Session(build_decoder("speculative", models, SETTINGS), plan)
+    tokens, decoder = drawn.draw(mode).tokens, build_decoder("speculative", exact, SETTINGS)
+    coverage, may_draft = Coverage(), {0: 0, 1: 0}
+    for number, row in enumerate(tokens.tolist()):
+        (rounds,) = decoder.decode_rounds([number], length=3 - number % 2)
+        rounds = rounds[:1] if len(rounds[0].committed) >= 2 else rounds[:2]
+        assert row == [token for round_ in rounds for token in round_.committed][:2]
+        coverage += Coverage.from_rounds(rounds)
+        may_draft[number % 2] = max(may_draft[number % 2], len(rounds[0].proposals))
+    assert drawn.coverage[mode] == coverage and coverage.bonus > 0 and may_draft == {0: 2, 1: 1}
+    spec = SamplingSpec("speculative", mode, SETTINGS, decoder.prompt, tested_tokens=2)
+    assert draw_shard(models, spec, ShardRange(0, 70)).tokens.tolist() == tokens.tolist()
 
 
 def test_a_certificate_of_a_look_has_the_cells_of_a_single_test_and_all_its_tests(pair):

@@ -11,8 +11,8 @@ from specviz.evidence.testing.results import CellShares
 from specviz.figures.cell_shares import compute_axis_end
 from specviz.web.classroom import figures, wall
 from specviz.web.classroom.records import RACE_METHODS, Assignment
-from specviz.web.classroom.results import PredictionResult, RaceResult, VoteResult
-from specviz.web.classroom.tally import Calibration, Race, RaceChoice, Votes
+from specviz.web.classroom.results import ClassSamplesResult, PredictionResult, RaceResult, VoteResult
+from specviz.web.classroom.tally import Calibration, ClassSamples, Race, RaceChoice, Votes
 
 MARKUP = '<img src=x onerror="alert(1)"> & "so"'
 
@@ -157,3 +157,20 @@ def test_a_race_that_nobody_has_entered_shows_what_can_be_chosen_and_the_line_wi
         html.count('class="row"') == len(RACE_METHODS) == html.count('<i class="exact" style=')
         and 'class="share" style=' not in html
     )
+
+
+def test_a_verdict_on_the_class_names_what_its_samples_never_reached():
+    every = {
+        "proposed": 9, "accepted": 4, "rejected": 3, "not_checked": 2, "residual": 3, "bonus": 1, "target_only": 0, "rollbacks": None,
+    }  # fmt: skip
+
+    def explain(exercised: dict | None) -> str:
+        test = {"n": 100, "verdict": "consistent", "detectable_tv": 0.4, "exercised": exercised}
+        result = ClassSamplesResult(Assignment(1, "sample", "open", {}), ClassSamples(build_shares(120), 3, (test,)))
+        mark, _, details = result.verdict
+        assert mark == "consistent" and result.build_wall().note == details
+        return details
+
+    assert explain(every) == explain(None), "all parts reached, or not counted by an earlier version"
+    missing = explain(every | {"rejected": 0, "residual": 0, "bonus": 0})
+    assert "so rejection and the residual distribution were not tested. No bonus token was drawn." in missing
