@@ -29,11 +29,7 @@ def show_page() -> None:
     except TraceError as error:
         pictures = {}
         show_notes([str(error)], "summary-notes-damaged")
-    st.html(build_sentences(SUMMARY["sentence"], pictures))
-    with st.expander(SUMMARY["fold"], key="summary-fold"):
-        said = [set_variables(one["more"]) for one in SUMMARY["sentence"]]
-        said += [escape(describe_conditions())] if pictures else []
-        st.html("".join(f"<p class='conditions'>{one}</p>" for one in said))
+    st.html(build_points(SUMMARY["sentence"], pictures))
     left_out = [*pair_left_out, *list_host_settings(query, pair_left_out), *list_unknown_keys(query)]
     show_notes(left_out, "summary-notes-link")
     usage, reading, citation = SUMMARY["part"]
@@ -41,20 +37,26 @@ def show_page() -> None:
         show_part(st, usage)
         for column, part in zip(st.columns(2, gap="large"), (reading, citation), strict=True):
             show_part(column, part)
+    with st.expander(SUMMARY["fold"], key="summary-fold"):
+        said = [f"{set_variables(one['more'])} {link_pages(one['pages'])}" for one in SUMMARY["sentence"]]
+        said += [escape(describe_conditions())] if pictures else []
+        st.html("".join(f"<p class='conditions'>{one}</p>" for one in said))
     show_head_row("summary")
 
 
-def build_sentences(sentences: Sequence[Mapping[str, Any]], pictures: Mapping[str, BarPicture]) -> str:
-    """Build the list of what was shown: what was found, its picture where there is one, a sentence, and the pages that show it."""
-    return f"<ol class='in-short'>{''.join(_build_sentence(one, pictures.get(one['key'])) for one in sentences)}</ol>"
+def build_points(points: Sequence[Mapping[str, Any]], pictures: Mapping[str, BarPicture]) -> str:
+    """Build the list of what was shown: what was found, its picture where there is one, and the page that shows it first."""
+    return f"<ol class='in-short'>{''.join(_build_point(one, pictures.get(one['key'])) for one in points)}</ol>"
 
 
-def _build_sentence(one: Mapping[str, Any], picture: BarPicture | None) -> str:
-    links = "".join(f"<a href='{page}' target='_self'>{escape(PAGES[page].title)}</a>" for page in one["pages"])
-    key = "".join(f"<span><i></i>{set_variables(words)}</span>" for words in one.get("formula", ()))
-    drawn = build_picture_html(picture, f"<small>{key}</small>" if key else "") if picture else ""
-    title = escape(picture.title[:1].upper() + picture.title[1:]) if picture else ""
-    return f"<li><div><h2>{set_variables(one['short'])}</h2><p class='drawn'>{title}</p></div>{drawn}<p>{set_variables(one['text'])}</p><nav>{links}</nav></li>"
+def _build_point(point: Mapping[str, Any], picture: BarPicture | None) -> str:
+    drawn = build_picture_html(picture) if picture else ""
+    return f"<li><h2>{set_variables(point['short'])}</h2>{drawn}<nav>{link_pages(point['pages'][:1])}</nav></li>"
+
+
+def link_pages(paths: Sequence[str]) -> str:
+    """Build links to pages, each with its title."""
+    return " ".join(f"<a href='{path}' target='_self'>{escape(PAGES[path].title)}</a>" for path in paths)
 
 
 def show_part(place: Any, part: Mapping[str, Any]) -> None:

@@ -14,10 +14,12 @@ from specviz.speed.records import headline
 from specviz.speed.records.batches import BatchSpeeds
 from specviz.speed.records.cost_model import load_cost_models
 from specviz.web.one_round.words import GPU, describe_large_pass
+from specviz.web.one_token.payload import FIRST_PRESET, GRID, PRESETS
+from specviz.web.questions.figures import Bar, BarGroup, BarPicture
 from specviz.web.speed.batch_figures import estimate_speeds
 from specviz.web.speed.round_model import build_bench_model
 from specviz.web.summary.pictures import DRAFTED, build_picture_html, build_pictures, describe_conditions
-from specviz.web.summary.view import build_sentences
+from specviz.web.summary.view import build_points, link_pages
 from specviz.web.summary.words import SUMMARY, list_commands, set_variables
 from tests.web.common.test_frame import open_page
 
@@ -28,57 +30,75 @@ def list_labels(key: str) -> list[str]:
     return [bar.label for group in PICTURES[key].groups for bar in group.bars]
 
 
-def test_each_point_has_its_picture_and_links_to_pages():
+def test_each_point_has_a_picture_of_three_bars_and_the_page_that_shows_it():
     assert {one["key"] for one in SUMMARY["sentence"]} == set(PICTURES)
-    found = build_sentences(SUMMARY["sentence"], PICTURES)
+    found = build_points(SUMMARY["sentence"], PICTURES)
     assert found.count("<figure>") == len(PICTURES) == 3
+    assert [len(picture.groups) for picture in PICTURES.values()] == [3, 3, 3], "all cards are built alike"
+    for picture in PICTURES.values():
+        drawn = {role for group in picture.groups for bar in group.bars for role, _ in bar.parts}
+        assert drawn == {role for role, _ in picture.legend if role}, "the key has every color"
     for one in SUMMARY["sentence"]:
-        assert all(f"<a href='{page}' target='_self'>{PAGES[page].title}</a>" in found for page in one["pages"])
-    assert build_sentences(SUMMARY["sentence"], {}).count("<figure>") == 0, "without records the words are left"
+        first = one["pages"][0]
+        assert f"<a href='{first}' target='_self'>{PAGES[first].title}</a>" in found
+    assert build_points(SUMMARY["sentence"], {}).count("<figure>") == 0, "without records the words are left"
 
 
-def test_the_cost_of_a_pass_is_the_one_that_one_round_names():
+def test_what_is_folded_links_every_page_of_its_point():
+    app = open_page("summary")
+    folded = next(one.proto.body for one in app.get("html") if "class='conditions'" in one.proto.body)
+    for one in SUMMARY["sentence"]:
+        assert link_pages(one["pages"]) in folded and folded.count(f"href='{one['pages'][-1]}'") == 1
+
+
+def test_a_pass_over_several_tokens_takes_the_time_that_one_round_names():
     model = load_cost_models()[GPU]
-    drafting = DRAFTED * model.find_draft().step / model.passes[1]
-    assert list_labels("draft") == [str(DRAFTED + 1), f"{drafting:.2f} + {model.compute_pass(DRAFTED + 1) / model.passes[1]:.2f}"]
-    assert f"{list_labels('draft')[1].split(' + ')[1]} times" in describe_large_pass(DRAFTED + 1)
-    assert [role for role, _ in PICTURES["draft"].groups[1].bars[0].parts] == ["q", "p"], "drafting has its own color"
+    one, several, drafting = (group.bars[0].parts[0][1] for group in PICTURES["draft"].groups)
+    assert one == model.passes[1] and drafting == DRAFTED * model.find_draft().step
+    assert f"{several / one:.2f} times as long" in describe_large_pass(DRAFTED + 1)
+    assert list_labels("draft") == [f"{ms:.1f} ms" for ms in (one, several, drafting)]
+    assert [group.name.split()[-2] for group in PICTURES["draft"].groups] == ["1", str(DRAFTED + 1), str(DRAFTED)]
+    assert [group.bars[0].parts[0][0] for group in PICTURES["draft"].groups] == ["p", "p", "q"], "drafting has its own color"
     for said in (describe_conditions(), PICTURES["draft"].title):
-        assert all(words in said for words in ("8B model", "H200"))
+        assert "8B model on an H200" in said
 
 
 def test_accepted_and_replaced_of_each_token_add_up_to_p():
-    ends = [sum(value for _, value in bar.parts) for group in PICTURES["rule"].groups for bar in group.bars]
-    assert sum(ends) == pytest.approx(1.0) and ends == pytest.approx([0.4, 0.3, 0.2, 0.07, 0.03])
+    preset = PRESETS[FIRST_PRESET]
+    bars = [bar for group in PICTURES["rule"].groups for bar in group.bars]
+    ends = [sum(value for _, value in bar.parts) for bar in bars]
+    assert sum(ends) == pytest.approx(1.0) and ends == pytest.approx([0.4, 0.3, 0.3])
+    accepted = sum(min(p, q) for p, q in zip(preset.p, preset.q, strict=True)) / GRID
+    assert sum(bar.parts[0][1] for bar in bars) == pytest.approx(accepted), "the share that Why it is exact shows"
     rule = next(one for one in SUMMARY["sentence"] if one["key"] == "rule")
     assert "up to the first one it rejects, replaces that one, and drops the rest" in rule["more"]
     kept = "the large target keeps those before its first rejection and adds one."  # the same, and true of a round without a rejection
     assert load_toml("texts/one_round")["opening"].endswith(kept)
 
 
-def test_the_speeds_are_those_of_every_page_and_each_other_bar_differs_from_the_first_in_one_respect():
-    """One text or many, a good draft or one that is never accepted; the same number is drafted in all three."""
-    groups = PICTURES["speed"].groups
-    one, many, useless = (bar.parts[0][1] for group in groups for bar in group.bars)
-    first, *others = ([part.split()[0 if n == 0 else -2] for n, part in enumerate(group.name.split(", "))] for group in groups)
-    assert [sum(a != b for a, b in zip(first, other, strict=True)) for other in others] == [1, 1]
-    assert one == headline.FACTORS["1"][0] and many < 1.0 and useless < 0.6, "many texts and a bad draft lose"
+def test_the_speeds_are_those_of_every_page():
+    alone, one, many = (group.bars[0].parts[0][1] for group in PICTURES["speed"].groups)
+    assert alone == 1.0 and one == headline.FACTORS["1"][0] and many < 1.0, "many texts lose"
     batches = read_file(ASSETS / "traces" / "batches.json", BatchSpeeds.from_json)
     model = build_bench_model(batches)
-    assert many == model.compute_speed(model.alpha, model.c, headline.GAMMA, 64) and groups[1].name.startswith("64 ")
+    assert many == model.compute_speed(model.alpha, model.c, headline.GAMMA, 64)
+    assert PICTURES["speed"].groups[2].name.startswith("64 ")
     assert f"{many:.2f}" == f"{estimate_speeds(model, batches)[-1].value:.2f}", "the last point of How fast? says the same"
-    assert useless == pytest.approx(one / headline.load_bench_round("1").tokens), "one token in the time of a round"
-    assert "two CPU cores" in PICTURES["speed"].title, "another machine than the first picture's"
-    assert all(
-        words in describe_conditions()
-        for words in (headline.MACHINE, "temperature 1", "computed", f"{headline.GAMMA} draft tokens a round")
-    )
-    assert PICTURES["speed"].line == (1.0, "no draft")
-    found = build_picture_html(PICTURES["speed"])
-    assert found.count("<u style='--at:0.7042'>") == 3 and found.count("<s>no draft</s>") == 1
-    assert found.count("margin-left") == 1, "the number of 0.99 stands behind the line, which would cross it"
+    assert f"{model.alpha:.0%} accepted" in PICTURES["speed"].title and "tiny models" in PICTURES["speed"].title
+    lost = headline.FACTORS["1"][0] / headline.load_bench_round("1").tokens  # one token in the time of a round
+    for words in (headline.MACHINE, "temperature 1", "computed", f"{headline.GAMMA} draft tokens a round", f"{lost:.2f} times"):
+        assert words in describe_conditions()
     said = next(one for one in SUMMARY["sentence"] if one["key"] == "speed")["more"]
     assert f"here {batches.rows[-1]} texts" in said, "the sentence names the bar that loses"
+
+
+def test_a_bar_is_as_long_as_its_value_and_its_words_are_escaped():
+    picture = BarPicture(
+        "<i>", (BarGroup("a<b", (Bar((("p", 1.0), ("q", 0.0)), "1"),)), BarGroup("c", (Bar((("q", 4.0),), "4"),)))
+    )
+    found = build_picture_html(picture)
+    assert "width:25.00%" in found and "width:100.00%" in found and found.count("<em") == 2, "nothing is drawn of a part of 0"
+    assert "a&lt;b" in found and "<figcaption>&lt;i&gt;</figcaption>" in found
 
 
 def test_a_variable_is_set_as_one_and_text_is_escaped():
