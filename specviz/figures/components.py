@@ -21,13 +21,14 @@ COMPONENTS, STYLES = ASSETS / "components", ASSETS / "styles"
 SHARED_SHEETS: dict[
     str, tuple[str, ...]
 ] = {  # component -> sheets between theme.css and terms.css, and the main.css of its folder
-    "front": ("tokens",),
+    "front": ("tokens", "game"),
     "one_round": ("tokens", "components"),
     "one_token": ("tokens", "components"),
     "whole_text": ("tokens", "components", "bars"),
     "questions": ("tokens", "components", "bars"),
     "exactness": ("tokens", "components", "histogram"),
     "mistakes": ("tokens", "components", "histogram"),
+    "mistakes/game": ("tokens", "game"),
     "drafting_methods/picture": ("tokens", "components", "bars", "drafting_methods/tree/main", "drafting_methods/chart/main"),
     "drafting_methods/chart": ("tokens", "components"),
     "drafting_methods/tree": ("tokens", "components", "bars"),

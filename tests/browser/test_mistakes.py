@@ -1,4 +1,4 @@
-"""Break it in a real browser: a list of bugs, bars that leave their boxes, the game, a stop that is quick, nothing that scrolls sideways."""
+"""Break it in a real browser: the game, a list of bugs, bars that leave their boxes, a stop that is quick, nothing that scrolls sideways."""
 
 from __future__ import annotations
 
@@ -10,10 +10,13 @@ from playwright.sync_api import Page, expect
 
 from specviz.evidence.mistakes.published import REPORTED
 from specviz.web.common.side_by_side.state import load_recorded_samples
+from specviz.web.mistakes.state import FIRST
 from specviz.web.mistakes.words import list_wrong
 from tests.browser.chromium import at_rest, resize
 from tests.browser.conftest import laptop
 from tests.browser.test_app import NASTY, PATIENT, assert_harmless, query
+
+GAME_WORDS = "h1, [class*=-head] p, .asked, .hint, [class*=-conditions] p"  # labels of the chart and of buttons are not counted
 
 
 def open_broken(page: Page, server: str, link: str = "?prompt=Once+upon&mistake=R5") -> Page:
@@ -109,23 +112,58 @@ def test_no_width_scrolls_sideways(detected_page, width, scheme):
     assert detected_page.evaluate("document.querySelector('.stMain').scrollWidth") <= width
 
 
-def test_the_game_is_answered_and_leads_to_its_bug(page, server):
+@pytest.mark.parametrize(("width", "height"), [(390, 844), (1366, 768), (1920, 1080)])
+def test_the_page_opens_with_the_game_in_three_controls_and_few_words(context, server, width, height):
+    """Which decoder is a choice of two; the draw; the way to the list of bugs."""
+    page = laptop(context)
+    resize(page, width, height)
+    page.goto(f"{server}/mistakes")
+    page.get_by_role("button", name="Draw 10 more").wait_for(timeout=PATIENT)
+    at_rest(page)
+    buttons = page.get_by_test_id("stMainBlockContainer").locator(".play button").filter(visible=True)
+    assert buttons.all_inner_texts() == ["A has the bug", "Draw 10 more", "B has the bug", f"All {len(list_wrong())} bugs →"]
+    assert all(box["y"] + box["height"] <= height for box in (one.bounding_box() for one in buttons.all()))
+    words = " ".join(page.get_by_test_id("stMain").locator(GAME_WORDS).filter(visible=True).all_inner_texts()).split()
+    assert 40 <= len(words) <= 60, words
+    assert page.locator(".mistakes, .filling").count() == 0, "one idea"
+    assert page.evaluate("document.querySelector('.stMain').scrollWidth") <= width
+    assert page.mistakes == []
+    page.close()
+
+
+def test_the_game_is_answered_and_leads_to_its_bug_to_another_game_and_to_all_bugs(page, server):
     page.goto(build_recorded_link(server, "R4"))
     page.locator(".mistakesPick button").click()
-    expect(page.locator(".game")).to_be_visible(timeout=PATIENT)
     page.wait_for_url(re.compile("mistake=hidden"))
-    more = page.get_by_role("button", name=re.compile("^Draw .* more of each$"))
-    expect(more).to_be_enabled(timeout=PATIENT)
-    more.click()
-    expect(page.get_by_role("button", name="All samples drawn")).to_be_visible(timeout=PATIENT)
-    assert page.locator(".game .outside").count() == 0, "no color tells before the answer"
+    for n, coming in ((40, 10), (50, 10)):
+        page.get_by_role("button", name=f"Draw {coming} more").click()
+        expect(page.locator(".drawn")).to_have_text(f"{n} samples each.", timeout=PATIENT)
+    assert page.locator(".game .wrong").count() == 0, "no color tells before the answer"
     page.get_by_role("button", name="A has the bug").click()
-    told = page.locator(".game .answer")
-    expect(told).to_contain_text(re.compile("(Yes: A|No: B) has"))
+    told = page.locator(".game .told")
+    expect(told).to_contain_text(re.compile("Right: A, after 50 samples|No: B has the bug"))
     expect(told.get_by_role("link").first).to_have_attribute("href", re.compile("^https://github.com/"))
+    name = told.locator(".bug b").inner_text()
+    before = query(page)["seed"]
+    page.get_by_role("button", name="Play again").click()
+    expect(page.locator(".drawn")).to_have_text("30 samples each.", timeout=PATIENT)
+    assert query(page)["seed"] != before
+    page.go_back()
+    page.get_by_role("button", name="A has the bug").click()
+    expect(told.locator(".bug b")).to_have_text(name, timeout=PATIENT)
     page.get_by_role("button", name="See this bug").click()
     expect(page.locator(".filling .answer")).to_contain_text("Not exact", timeout=PATIENT)
-    assert query(page)["mistake"] in REPORTED and page.mistakes == []
+    assert query(page)["mistake"] in REPORTED
+    expect(page.locator(".st-key-mistakes-about")).to_contain_text(name)
+    page.locator(".mistakesPick button").click()
+    page.get_by_role("button", name=f"All {len(list_wrong())} bugs").click()
+    page.wait_for_url(re.compile(f"mistake={FIRST}"))
+    expect(page.locator(".mistakes li.chosen")).to_be_visible(timeout=PATIENT)
+    resize(page, 390, 844)
+    page.locator(".mistakesPick button").click()
+    page.get_by_role("button", name=f"All {len(list_wrong())} bugs").click()
+    expect(page.locator(".mistakes li").filter(visible=True)).to_have_count(len(REPORTED), timeout=PATIENT)  # one gesture
+    assert page.mistakes == []
 
 
 def test_a_link_opens_its_mistake_long_work_stops_within_a_moment_and_a_choice_stands_in_the_address(page, server):

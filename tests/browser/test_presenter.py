@@ -320,11 +320,12 @@ SCREEN = """() => { const view = document.querySelector(".stMain.presenting"), b
       const drawn = one.querySelector(".main-svg").getBoundingClientRect();
       return Math.abs(drawn.width - one.getBoundingClientRect().width) < 3 && drawn.right <= box.right + 3;
     })}; }"""
-PICTURES = ".js-plotly-plot .main-svg, .stage .rail, .gaps .columns"  # a chart or a histogram
+PICTURES = ".js-plotly-plot .main-svg, .stage .rail, .stage .track, .gaps .columns"  # a chart or a histogram
 CHARTS = [page.path for page in PAGES.values() if page.ask and not page.presented_by_component]
 PRESENTED = dict.fromkeys(CHARTS, "?present=1") | {
-    "drafting_methods": "?present=1&row=adversarial"
-}  # a method whose round has a chart
+    "drafting_methods": "?present=1&row=adversarial",  # a method whose round has a chart
+    "mistakes": "?present=1&mistake=R4",
+}
 
 
 @pytest.fixture(scope="module")
@@ -387,6 +388,10 @@ def test_a_page_of_charts_is_shown_screen_by_screen_with_no_type_below_24_px(pro
     expect(page.locator(".stMain.presenting")).to_have_count(0)
     assert "present" not in page.url
     expect(page.locator(f"[class*='st-key-onward-{name}']")).to_be_visible()
+
+
+def test_the_game_of_a_page_is_its_one_screen(projector):
+    assert len(walk_screens(projector("mistakes"))) == 1
 
 
 @pytest.mark.fast_cases(2)

@@ -3,7 +3,8 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { FIRST, MOST, countCells, findAxisEnd, findBands, formatDay, listTicks, countDays, chooseGame, readKept, recordAnswer } from "../../assets/components/front/daily.js";
+import { formatDay, countDays, chooseGame, readKept, recordAnswer } from "../../assets/components/front/daily.js";
+import { FIRST, MOST, countCells, findAxisEnd, findBands, listTicks } from "../../assets/components/lib/samples.js";
 import { computeOpeningDraft, countPerPass } from "../../assets/components/front/overlap.js";
 import { findDraftTime, listMoments, findNextMoment, countEvents } from "../../assets/components/front/playback.js";
 import { computeAccount } from "../../assets/components/lib/arithmetic.js";

@@ -19,6 +19,7 @@ FILLED = {  # page -> the field whose text is changed, to have the page drawn fo
     "whole_text": "whole_text-prompt-0", "exactness": "exactness-prompt-0", "mistakes": "mistakes-prompt-0",
     "serving_limits": "serving_limits-prompt-0", "speed": "speed-text-0", "drafting_methods": "drafting_methods-prompt-0",
 }  # fmt: skip
+LINKS = {"mistakes": "mistake=R4"}  # page -> the link that has that field
 ANSWERED = '"answer":{"mark"'  # of a histogram with its verdict
 FILE, DRAWN = "A file of samples", "Speculative decoding"
 FIRST, LIVE, NEXT, CHANGE, SHORT = "first paint", "live round", "next round", "other settings", "10,000 samples"
@@ -74,7 +75,7 @@ class Visitor(StreamlitClient):
     async def use_page(self, page: str) -> None:
         """Open a page in the same tab, and ask something else where it has a text to fill."""
         with self.time_action(page):
-            await self.open_page(page)
+            await self.open_page(page, LINKS.get(page, ""))
         if page in FILLED:
             await self.wait_for_field(FILLED[page])
             await self.pause()

@@ -4,7 +4,7 @@ import { h, say } from "../lib/dom.js";
 import { fill } from "../lib/fill.js";
 import { seconds } from "../lib/numbers.js";
 import { copyText } from "./clipboard.js";
-import { MOST, countCells } from "./daily.js";
+import { MOST, countCells } from "../lib/samples.js";
 
 const WORDS = 5; // whose bars the picture of a check has
 const ROUNDS = 20; // that the picture of a text has, if there is room

@@ -5,7 +5,7 @@ import { listenToKeys } from "../lib/keys.js";
 import { mounted } from "../lib/mount.js";
 import { markTerms } from "../lib/terms.js";
 import { makeDoors } from "./doors.js";
-import { Game } from "./game.js";
+import { DailyGame } from "./game.js";
 import { Overlap } from "./overlap.js";
 import { Race } from "./race.js";
 
@@ -22,7 +22,7 @@ class FrontView {
     this.motion = window.matchMedia("(prefers-reduced-motion: reduce)");
     this.aloud = h("p", { class: "aloud", role: "status" });
     const scenes = [["race", new Race(this, texts.race)], ["overlap", new Overlap(this, { ...texts.overlap, cost: data.cost })]];
-    if (data.games) scenes.push(["game", new Game(this, texts.game, data.games)]);
+    if (data.games) scenes.push(["game", new DailyGame(this.host(2), texts.game, data.games)]);
     scenes.push(["doors", makeDoors(texts.doors, data)]);
     this.scenes = scenes.map(([name, scene], i) => this.makeScene(name, scene, texts[name], i, data.meanings));
     this.scenes.forEach(({ node }, i) => i + 1 < this.scenes.length && node.append(this.makeWayOn(i + 1)));
@@ -57,6 +57,12 @@ class FrontView {
     const node = h("section", { class: `scene-${name} screen`, "aria-labelledby": id, "data-n": n }, h("div", { class: "inside" }, ...over,
       h("h2", { id }, texts.headline), ...(texts.lede ? [h("p", { class: "lede" }, ...markTerms(texts.lede, meanings))] : []), ...(texts.alternative ? [h("p", { class: "aloud" }, texts.alternative)] : []), scene.node));
     return { name, scene, node, title: texts.headline, seen: n === 0 ? 1 : 0 };
+  }
+
+  /** What scene ``n`` asks of its view. */
+  host(n) {
+    const view = this;
+    return { get still() { return view.still; }, run: () => view.run(), say: (sentence) => view.say(n, sentence) };
   }
 
   /** Whether nothing moves by itself. */

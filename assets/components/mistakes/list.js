@@ -27,7 +27,7 @@ export class List {
 
   update(component) {
     this.choose = (id) => component.setTriggerValue("chosen", id);
-    const { game, groups, chosen, texts } = component.data, said = JSON.stringify(groups);
+    const { game, groups, chosen, opened, texts } = component.data, said = JSON.stringify(groups);
     this.texts = texts;
     if (said !== this.said) {
       this.said = said;
@@ -51,7 +51,7 @@ export class List {
       else button.removeAttribute("aria-current");
     }
     this.row.classList.toggle("none", !this.rows.has(chosen)); // the game: a phone has no row to show
-    if (window.matchMedia(PHONE).matches) this.open(false);
+    if (window.matchMedia(PHONE).matches) this.open(opened);
     this.showChosen();
   }
 

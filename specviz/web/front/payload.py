@@ -57,16 +57,18 @@ def build_games_payload() -> dict[str, Any] | None:
     recorded = load_recorded_games()
     if recorded is None:
         return None
-    games = [_build_game(one) for one in recorded.games if one.mistake in PUBLISHED_MISTAKES]
+    games = [build_game(one) for one in recorded.games if one.mistake in PUBLISHED_MISTAKES]
     if not games:
         return None
     return {"games": games, "note": describe_games(recorded)}
 
 
-def _build_game(game: SampleGame) -> dict[str, Any]:
+def build_game(game: SampleGame) -> dict[str, Any]:
+    """JSON of one recorded game: the bug, the next tokens, and the samples of both decoders."""
     mistake = PUBLISHED_MISTAKES[game.mistake]
     name = mistake.title or mistake.name
     return {
+        "id": mistake.id,
         "name": f"{name[0].upper()}{name[1:]}.",
         "description": mistake.description.replace("'", "’"),
         "threads": [{"words": words, "href": address} for words, address in mistake.threads],

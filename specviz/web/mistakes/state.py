@@ -18,7 +18,7 @@ from specviz.web.common.pairs import resolve_pair
 from specviz.web.common.side_by_side.state import CHOSEN, MOST_SLOW, SamplingState, load_recorded_samples
 
 HIDDEN = "hidden"  # the game, in links
-FIRST = "R4"  # the mistake with which the page opens: a famous server, and bars that leave their boxes at once
+FIRST = "R4"  # the mistake with which the list opens: a famous server, and bars that leave their boxes at once
 OWN = (*SAMPLING_FIELDS, "gamma", "max_new_tokens")  # settings that a mistake brings
 
 
@@ -27,7 +27,7 @@ class MistakeQuestion:
     """What is tried: text, seed and pair of a visitor, everything else the mistake's own. The seed chooses the game. Raises SettingsError."""
 
     settings: Settings
-    mistake_id: str = FIRST
+    mistake_id: str = HIDDEN
 
     def __post_init__(self) -> None:
         if self.mistake_id not in (HIDDEN, *REPORTED):
@@ -66,7 +66,11 @@ class MistakeQuestion:
 
     @classmethod
     def from_link(cls, query: Mapping[str, str], base: Settings) -> tuple[MistakeQuestion, list[str]]:
-        """The trial of a link, over ``base`` where it is silent, and a sentence for each value that was left out."""
+        """The trial of a link, over ``base`` where it is silent, and a sentence for each value that was left out.
+
+        A link that names no mistake opens the game, or the first mistake if it brings a text to sample.
+        """
+        opened = FIRST if "prompt" in query else HIDDEN
         mine = {key: query[key] for key in ("prompt", "seed", "pair") if key in query}
         found, left_out = read_link(mine)
         settings = replace(base, uniforms={}, **{key: getattr(found, key) for key in mine})
@@ -77,15 +81,16 @@ class MistakeQuestion:
                 f"The link's {', '.join(map(name_setting, others))} was left out: each mistake brings the settings that show it."
             )
         try:
-            return cls(settings, query.get("mistake", FIRST)), said
+            return cls(settings, query.get("mistake", opened)), said
         except SettingsError as error:
-            return cls(settings), [*said, explain_left_out(error)]
+            return cls(settings, opened), [*said, explain_left_out(error)]
 
 
 class MistakeState(SamplingState):
     """A mistake with everything sampled for it."""
 
     empty = MistakeResult()
+    is_list_open = False  # whether the list opens with all its rows, which a phone hides otherwise
 
     def reset_findings(self) -> None:
         super().reset_findings()

@@ -1,4 +1,4 @@
-"""The page Break it on screen: the list of mistakes, the samples of the chosen one with the verdict, and the game."""
+"""The page Break it on screen: the game; then the list of mistakes, and the samples of the chosen one with the verdict."""
 
 from __future__ import annotations
 
@@ -23,32 +23,34 @@ from specviz.web.common.side_by_side.payload import TEXTS as HISTOGRAM
 from specviz.web.common.side_by_side.payload import build_histogram, build_result_frames
 from specviz.web.common.side_by_side.words import RULE, build_heading, build_verify_command, describe_origin
 from specviz.web.mistakes import export, figures, words, work
-from specviz.web.mistakes.game import build_game_payload
-from specviz.web.mistakes.state import HIDDEN, MistakeQuestion, MistakeState
+from specviz.web.mistakes.game import build_game_payload, build_game_texts, describe_record
+from specviz.web.mistakes.state import FIRST, HIDDEN, MistakeQuestion, MistakeState
 
 LIST, SAMPLES, GAME = "mistakes-list", "mistakes-samples", "mistakes-game"
 _component = Component("mistakes")
+_game = Component("mistakes/game")
 
 
 @end_with_row("mistakes")
 def show_page() -> None:
     """Draw the page Break it."""
     state = session.open_state("mistakes", session.make_opener(MistakeState, MistakeQuestion))
-    show_page_head("mistakes", words.TEXTS["lede"])
+    show_page_head("mistakes", words.TEXTS["game"]["lede"] if state.question.is_hidden else words.TEXTS["lede"])
     question, problems = show_fields(state)
     state.choose(question)
     state.prepare(work.prepare_session)
     session.sync_address(state)
     export_fold.show_export_fold("mistakes", lambda: export.build_offer(state))
+    if state.question.is_hidden:
+        with open_screen("mistakes", "game"):
+            show_notes([*problems, *state.notices], "mistakes-notes-fields")
+            show_game(state)
+        return
     listed, shown = st.container(key="mistakes-columns").columns([5, 9], gap="medium")
     with listed:
         show_list(state)
     with shown, open_screen("mistakes", "samples"):
         show_notes(problems, "mistakes-notes-fields")
-        if state.question.is_hidden:
-            show_notes(state.notices, "mistakes-notes-live")
-            show_game(state)
-            return
         show_samples(state)
     if state.shown_result.arms is None:
         return
@@ -64,14 +66,15 @@ def show_page() -> None:
 
 
 def show_fields(state: MistakeState) -> tuple[MistakeQuestion, list[str]]:
-    """Text and seed, folded: the question they ask, and sentences where one cannot be used."""
+    """Text and seed, folded: the question they ask, and sentences where one cannot be used. The game has a seed alone."""
     question = state.question
     form = Form("mistakes", state.turn, {"prompt": question.settings.prompt, "seed": str(question.settings.seed)})
     with st.container(key="fold"), st.popover("Settings", width="content"):
         top = st.container(key="problems")
-        form.show_prompt(st)
+        if not question.is_hidden:
+            form.show_prompt(st)
         form.show_text(st, "seed", "Seed")
-        st.caption(words.TEXTS["share"])
+        st.caption(words.TEXTS["game"]["share_game"] if question.is_hidden else words.TEXTS["share"])
     settings, problems = read_fields(form.raw, question.settings)
     try:
         question = question if problems else MistakeQuestion(settings, question.mistake_id)
@@ -83,16 +86,17 @@ def show_fields(state: MistakeState) -> tuple[MistakeQuestion, list[str]]:
 
 def show_list(state: MistakeState) -> None:
     """The mistakes as rows; a click on one chooses it."""
-    game = {"id": HIDDEN, "title": words.TEXTS["game"]["title"], "about": words.TEXTS["game"]["about"]}
+    game = {"id": HIDDEN, "title": words.TEXTS["groups"]["play"], "about": words.TEXTS["groups"]["play_about"]}
     data = {"view": "list", "within": True, "game": game, "groups": words.build_groups(), "texts": words.build_list_texts()}
-    _component.draw(LIST, data | {"chosen": state.question.mistake_id}, chosen=_choose_mistake)
+    _component.draw(LIST, data | {"chosen": state.question.mistake_id, "opened": state.is_list_open}, chosen=_choose_mistake)
 
 
 def _choose_mistake(name: Any) -> None:
-    """What the list or the game reported. A message may hold anything."""
+    """What the list or the game reported; an empty name opens the list. A message may hold anything."""
     state: MistakeState = st.session_state["mistakes"]
-    if isinstance(name, str) and name in (HIDDEN, *REPORTED):
+    if isinstance(name, str) and name in ("", HIDDEN, *REPORTED):
         state.begin_script_run()
+        state.is_list_open, name = not name, name or FIRST
         state.choose(MistakeQuestion(state.question.settings, name))
 
 
@@ -102,7 +106,9 @@ def show_game(state: MistakeState) -> None:
     if payload is None:
         st.caption(words.TEXTS["no_game"])
         return
-    _component.draw(GAME, {"view": "game", "within": True, "payload": payload}, chosen=_choose_mistake, again=_play_again)
+    data = {"within": True, "payload": payload, "texts": build_game_texts()}
+    _game.draw(GAME, data, chosen=_choose_mistake, again=_play_again)
+    st.container(key="mistakes-conditions").caption(describe_record())
 
 
 def _play_again(_: Any) -> None:

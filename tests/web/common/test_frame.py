@@ -73,7 +73,7 @@ FORGED = [
 
 @pytest.mark.parametrize(("page", "key", "value"), FORGED, ids=[f"{key} {next(iter(value))}" for _, key, value in FORGED])
 def test_a_value_that_no_honest_browser_sends_is_answered_with_the_default_and_a_sentence(page, key, value, caplog):
-    app = open_page(page)
+    app = open_page(page, **({"mistake": "R4"} if page == "mistakes" else {}))
     before = [one.value for one in (*app.selectbox, *app.text_area, *app.number_input)]
     send_value(app, key, **value)
     assert not app.exception and "Traceback" not in caplog.text

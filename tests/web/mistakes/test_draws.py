@@ -14,10 +14,11 @@ from specviz.evidence.mistakes.comparison import POINTS, TextPair
 from specviz.evidence.sampling.sampling_plan import INTERIM
 from specviz.evidence.testing.hypothesis_tests import run_count_tests
 from specviz.evidence.testing.results import SIZES
+from specviz.records import ASSETS
 from specviz.settings import Settings
 from specviz.web.common.side_by_side.state import MOST_SLOW
 from specviz.web.mistakes import words, work
-from specviz.web.mistakes.game import build_game_payload, choose_game
+from specviz.web.mistakes.game import MOST, build_game_payload, choose_game
 from specviz.web.mistakes.state import HIDDEN, MistakeQuestion, MistakeState, find_rejection
 from tests.pages import FreeTicket
 
@@ -142,20 +143,20 @@ def test_a_seed_chooses_a_game_that_its_samples_decide():
     games = [choose_game(seed) for seed in range(60)]
     assert {one.wrong for one in games} == {0, 1} and len({one.recorded.mistake for one in games}) >= 5
     for one in games:
-        assert one.recorded.needed <= one.samples and one.first + one.samples <= len(one.recorded.right)
-        wrong, right = (one.count_cells(side, one.samples) for side in (one.wrong, 1 - one.wrong))
-        assert sum(wrong) == sum(right) == one.samples and wrong != right
+        assert one.recorded.needed <= MOST and one.first + MOST <= min(len(one.recorded.right), len(one.recorded.wrong))
+        assert one.recorded.right[one.first :][:MOST] != one.recorded.wrong[one.first :][:MOST]
     assert choose_game(7) == choose_game(7)
+    assert f"MOST = {MOST};" in (ASSETS / "components" / "lib" / "samples.js").read_text(encoding="utf-8"), (
+        "the game draws as many"
+    )
 
 
-def test_the_bars_of_a_game_are_its_recorded_samples():
+def test_a_game_is_sent_with_its_samples_its_bug_and_where_it_was_reported():
     game, payload = choose_game(3), build_game_payload(3)
-    assert payload["heading"].count(f"temperature {game.recorded.temperature:g}") == 1
-    for side, frames in enumerate(payload["sides"]):
-        for frame in frames:
-            counts = [round(share * frame["n"]) for share in frame["shares"]]
-            assert tuple(counts) == game.count_cells(side, frame["n"]) and frames[-1]["n"] == payload["most"] == game.samples
-    assert payload["bug"]["id"] == game.recorded.mistake and payload["bug"]["links"]
+    assert (payload["wrong"], payload["first"]) == (game.wrong, game.first)
+    sent = payload["game"]
+    assert (sent["id"], sent["right"], sent["wrong"]) == (game.recorded.mistake, game.recorded.right, game.recorded.wrong)
+    assert sent["threads"] and f"temperature {game.recorded.temperature:g}" in sent["settings"]
 
 
 def test_the_game_draws_nothing_and_names_no_mistake_of_its_own():

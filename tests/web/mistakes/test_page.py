@@ -71,6 +71,31 @@ def test_threads_lead_to_github_where_they_name_one():
     assert words.list_reports(PUBLISHED_MISTAKES["gate"]) == []
 
 
+@pytest.mark.parametrize(
+    ("query", "opened"),
+    (
+        ({}, HIDDEN),
+        ({"seed": "3"}, HIDDEN),
+        ({"prompt": "The old man"}, FIRST),
+        ({"mistake": "R5"}, "R5"),
+        ({"mistake": "R99"}, HIDDEN),
+    ),
+)
+def test_the_page_opens_with_the_game_and_a_text_to_sample_with_the_first_bug(query, opened):
+    assert MistakeQuestion.from_link(query, Settings())[0].mistake_id == opened
+
+
+def test_the_game_needs_no_torch_no_list_and_no_text():
+    """The list, its settings and its models are not drawn beside it."""
+    seen = draw_first_paint(
+        "mistakes", {}, '"given": given, "fields": len(app.text_area), "captions": [one.value for one in app.caption]'
+    )
+    assert (seen["errors"], seen["heavy"], seen["fields"]) == (0, [], 0)
+    (game,) = [one for one in seen["given"] if "payload" in one]
+    assert "view" not in game and game["payload"]["game"]["id"] in PUBLISHED_MISTAKES and "All 30 bugs" in game["texts"]["bugs"]
+    assert any("Samples recorded on" in line for line in seen["captions"])
+
+
 @pytest.mark.parametrize("mistake", ("R4", HIDDEN))
 def test_a_link_leads_to_the_case_it_was_made_from(mistake):
     case = MistakeQuestion(replace(BASE, seed=12), mistake)
@@ -238,7 +263,7 @@ def test_the_list_has_every_mistake_once_in_plain_words_with_who_reported_it_and
     assert of == len(words.list_wrong())
     texts = words.build_list_texts()
     assert (texts["pick"], texts["more"]) == (f"{of} bugs", "Show all bugs"), "one number of bugs on the page"
-    assert shown[0][0] == words.FIRST, "the list begins with the bug that the page opens with"
+    assert shown[0][0] == words.FIRST, "the list begins with the bug that it opens with"
     assert all(REPORTED[name].can_be_sampled and not recorded[name] for name in open_)
     assert purpose == ["R21", "lenience"] and all(REPORTED[name].on_purpose for name in purpose)
     assert not any(REPORTED[name].can_be_sampled for name in (*unshown, *exact)) and all(
@@ -322,6 +347,6 @@ def test_what_a_socket_reports_as_chosen_is_checked(app, value, monkeypatch):
 def test_the_game_opens_by_its_link_and_has_nothing_to_export(app):
     choose(app, HIDDEN)
     given = [json.loads(one.proto.mixed.json or one.proto.json) for one in app.get("bidi_component")]
-    assert not app.exception and given[-1]["view"] == "game" and app.query_params["mistake"] == HIDDEN
+    assert not app.exception and given[-1]["payload"]["game"] and app.query_params["mistake"] == HIDDEN
     offer = export.build_offer(app.session_state["mistakes"])
     assert not offer.names and "Choose a mistake" in offer.note

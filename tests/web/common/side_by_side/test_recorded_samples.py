@@ -41,7 +41,7 @@ def build_mistake_state(**changes) -> MistakeState:
 @pytest.mark.parametrize("page", ("exactness", "mistakes"))
 def test_the_page_opens_with_recorded_samples_and_their_verdict_and_without_torch(page):
     more = '"waits": app.session_state["PAGE"].is_busy, "given": given, "captions": [one.value for one in app.caption]'
-    seen = draw_first_paint(page, {}, more.replace("PAGE", page))
+    seen = draw_first_paint(page, {"mistake": "R4"} if page == "mistakes" else {}, more.replace("PAGE", page))
     assert (seen["errors"], seen["heavy"], seen["waits"]) == (0, [], False), "a record needs no work"
     assert any("Recorded on " in line for line in seen["captions"]), seen["captions"]
     verdict = {

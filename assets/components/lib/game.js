@@ -1,0 +1,174 @@
+// Two decoders write the next token again and again; one of them has a bug that was in a real project. Whoever plays says which, with as few samples as they dare.
+
+import { h, say, show } from "./dom.js";
+import { fill } from "./fill.js";
+import { FIRST, MOST, countCells, findAxisEnd, findBands, listTicks } from "./samples.js";
+
+const SIDES = ["A", "B"];
+const WORDS = 2; // of the prompt, before a word that was drawn
+const LASTS = [2.4, 1.6]; // seconds in which the first samples are drawn, and later ones
+
+/** A page's game adds to it: keep(right), describeNext(), makeNext(), and ``say`` where its view speaks. */
+export class Game {
+  /** view: still, run(), say(sentence). steps: for each button that draws, a function from the number of samples to how many more it draws. */
+  constructor(view, texts, steps, below = []) {
+    Object.assign(this, { view, texts });
+    this.scale = SIDES.map((name) => h("div", { class: `track side${name}` }));
+    this.heads = SIDES.map((name, side) => this.makeHead(name, side));
+    this.count = h("span", { class: "drawn" });
+    this.hint = h("span", {});
+    this.more = steps.map((step) => {
+      const button = h("button", { type: "button", class: "draw" });
+      button.addEventListener("click", () => this.draw(step(this.asked)));
+      return { step, button };
+    });
+    this.told = h("div", { class: "told" });
+    this.title = h("h3", { class: "asked" }); // with the settings of the game
+    this.chart = h("div", { class: "rows", role: "img" });
+    this.acts = h("div", { class: "acts" }, this.heads[0].name, h("div", { class: "drawing" }, ...this.more.map(({ button }) => button)), this.heads[1].name, h("p", { class: "hint" }, this.count, " ", this.hint));
+    const key = [["exact", texts.exact], ["band", texts.chance], ["fill", texts.wrote]].map(([kind, words]) => h("span", {}, h("i", { class: kind }), words));
+    this.node = h("div", { class: "game" }, this.title, h("p", { class: "key" }, ...key), h("div", { class: "heads" }, this.heads[0].node, this.heads[1].node), this.chart,
+      h("div", { class: "ending" }, this.acts, this.told), ...below);
+  }
+
+  /** Open a game. wrong: the side (0, 1) that has the bug; first: place of the first sample. */
+  deal(game, wrong, first) {
+    Object.assign(this, { game, wrong, first, answer: null });
+    this.digits = SIDES.map((_, side) => (side === wrong ? game.wrong : game.right));
+    this.n = this.asked = FIRST; // samples that are shown, and asked for: a picture from the start
+    this.cells = game.labels.length;
+    const end = game.prompt.split(" ").slice(-WORDS).join(" ");
+    for (const { wrote } of this.heads) say(wrote, fill(this.texts.last, { end }));
+    this.rows = game.labels.map((label, i) => this.makeRow(label, i));
+    this.chart.replaceChildren(...this.rows.map(({ node }) => node), h("div", { class: "row scale" }, this.scale[0], h("i"), h("i"), h("i"), this.scale[1]));
+    say(this.title, fill(this.texts.title, { prompt: game.prompt, settings: game.settings }));
+    say(this.hint, fill(this.texts.hint, game));
+  }
+
+  makeHead(name, side) {
+    const word = h("b", { class: "last" }, "…"), wrote = h("span", {});
+    const node = h("p", { class: `head side${name}` }, h("b", {}, fill(this.texts.decoder, { name })), " ", h("span", { class: "wrote" }, wrote, " ", word));
+    const button = h("button", { type: "button", class: "name" }, fill(this.texts.name, { name }));
+    button.addEventListener("click", () => this.choose(side));
+    return { node, word, wrote, name: button };
+  }
+
+  makeRow(label, i) {
+    const bars = SIDES.map(() => h("i", { class: "fill" })), bands = SIDES.map(() => h("i", { class: "band" }));
+    const exact = SIDES.map(() => h("i", { class: "exact" }));
+    const numbers = SIDES.map((name) => h("span", { class: `times side${name}` }));
+    const tracks = SIDES.map((name, side) => h("div", { class: `track side${name}` }, bands[side], bars[side], exact[side]));
+    const node = h("div", { class: "row" }, tracks[0], numbers[0], h("span", { class: "label" }, this.nameToken(label)), numbers[1], tracks[1]);
+    return { node, bars, bands, exact, numbers };
+  }
+
+  nameToken(label) { return label ? this.texts.signs[label] ?? label : this.texts.others; }
+
+  /** So many more samples of both. */
+  draw(size) {
+    if (this.asked >= MOST || this.answer) return;
+    this.from = this.n;
+    this.asked = Math.min(MOST, this.n + size);
+    this.since = 0;
+    if (this.view.still) this.settle(this.asked);
+    this.paint();
+    this.view.run();
+  }
+
+  settle(n) {
+    this.n = n;
+    this.paint();
+    if (n === this.asked) this.view.say(fill(this.texts.heard, { n, farthest: this.describeFarthest() }));
+  }
+
+  tick(passed) {
+    if (this.n >= this.asked || this.answer || this.view.still) return false;
+    this.since += passed;
+    const share = Math.min(1, this.since / LASTS[this.from ? 1 : 0]);
+    const n = this.from + Math.floor((this.asked - this.from) * share);
+    if (n !== this.n) this.settle(n);
+    return n < this.asked;
+  }
+
+  describeFarthest() {
+    const rows = this.rows.map((_, i) => SIDES.map((__, side) => this.counts[side][i] / this.n - this.game.probs[i]));
+    const far = [0, 1].map((side) => rows.reduce((best, row, i) => (Math.abs(row[side]) > Math.abs(rows[best][side]) ? i : best), 0));
+    return far.map((i, side) => fill(this.texts.far, { name: SIDES[side], word: this.nameToken(this.game.labels[i]), count: this.counts[side][i], expected: Math.round(this.n * this.game.probs[i]) })).join(" ");
+  }
+
+  /** Rows in which this decoder's bar lies outside the room that chance leaves. */
+  findOutside(side) {
+    const counts = countCells(this.digits[side], this.first, this.n, this.cells), bands = findBands(this.game.probs, this.n);
+    return counts.flatMap((count, i) => (count < this.n * bands[i][0] - 0.5 || count > this.n * bands[i][1] + 0.5 ? [i] : []));
+  }
+
+  choose(side) {
+    if (this.answer || !this.n || this.n < this.asked) return;
+    const right = side === this.wrong;
+    this.keep?.(right);
+    this.reveal(this.n, right);
+    this.paint();
+    this.view.say(this.told.textContent);
+    this.told.querySelector("button")?.focus({ preventScroll: true });
+  }
+
+  reveal(n, right) {
+    this.n = this.asked = n;
+    this.answer = { right };
+    const { texts, game } = this, outside = this.findOutside(this.wrong), word = this.nameToken(game.labels[outside[0]] ?? "");
+    const values = { n, needed: game.needed, name: SIDES[this.wrong], word };
+    const luck = right && 2 * n < game.needed ? ` ${texts.luck}` : "", next = this.describeNext?.() ?? "";
+    const links = game.threads.flatMap(({ words, href }, i) => [i ? ", " : " ", href ? h("a", { href, target: "_blank", rel: "noopener" }, words) : words]);
+    this.told.replaceChildren(
+      h("p", { class: "result" }, fill(right ? texts.right : outside.length ? texts.overlooked : texts.wrong, values)),
+      h("p", { class: "bug" }, h("b", {}, game.name), " ", game.description, " ", texts.reported, ...links, "."),
+      h("p", { class: "power" }, fill(texts.power, values), luck, next && ` ${next}`), h("p", { class: "then" }, ...this.makeNext()));
+  }
+
+  /** The axis of the samples that are asked for: it stays while they are drawn. Returns its end. */
+  drawScale() {
+    const top = findAxisEnd(this.game.probs, this.asked, this.digits.map((digits) => countCells(digits, this.first, this.asked, this.cells)));
+    if (top === this.top) return top;
+    this.top = top;
+    for (const track of this.scale) {
+      track.replaceChildren(...listTicks(top).map((at) => {
+        const tick = h("span", { class: "tick" }, `${Math.round(100 * at)}%`);
+        tick.style.setProperty("--at", at / top);
+        return tick;
+      }));
+    }
+    return top;
+  }
+
+  paint() {
+    this.counts = this.digits.map((digits) => countCells(digits, this.first, this.n, this.cells));
+    const n = this.n || 1, top = this.drawScale();
+    const bands = findBands(this.game.probs, n);
+    this.rows.forEach((row, i) => SIDES.forEach((_, side) => {
+      const share = Math.min(1, this.counts[side][i] / n / top);
+      row.exact[side].style.setProperty("--at", this.game.probs[i] / top);
+      const [low, high] = [Math.max(0, bands[i][0] - 0.5 / n), bands[i][1] + 0.5 / n].map((at) => Math.min(1, at / top)); // half a sample more: a bar that ends on an edge is inside
+      row.bands[side].style.setProperty("--at", low);
+      row.bands[side].style.setProperty("--bar", high - low);
+      row.bars[side].style.transform = this.answer ? "none" : `scaleX(${share.toFixed(4)})`;
+      row.bars[side].style.width = this.answer ? `${100 * share}%` : ""; // a hatch keeps its shape
+      say(row.numbers[side], this.n ? String(this.counts[side][i]) : "");
+    }));
+    SIDES.forEach((_, side) => {
+      const last = this.n ? this.game.labels[Number(this.digits[side][this.first + this.n - 1])] || "…" : "…";
+      say(this.heads[side].word, last);
+      this.heads[side].name.disabled = !this.n || this.n < this.asked || Boolean(this.answer);
+    });
+    say(this.count, fill(this.texts.drawn, { n: this.n.toLocaleString("en") }));
+    for (const { step, button } of this.more) {
+      say(button, fill(this.texts.more, { n: Math.min(step(this.asked), MOST - this.asked) || step(MOST) }));
+      button.disabled = this.n >= MOST || this.n < this.asked;
+    }
+    show(this.acts, !this.answer);
+    show(this.told, Boolean(this.answer));
+    this.node.classList.toggle("answered", Boolean(this.answer));
+    const outside = this.answer ? this.findOutside(this.wrong) : [];
+    this.rows.forEach((row, i) => SIDES.forEach((_, side) => row.bars[side].classList.toggle("wrong", side === this.wrong && outside.includes(i))));
+    this.chart.setAttribute("aria-label", `${fill(this.texts.drawn, { n: this.n })} ${this.describeFarthest()}`);
+  }
+}
