@@ -15,7 +15,7 @@ ALONE, DRAFTED = 1, 0  # lanes, from below
 EDGE = "rgba(0, 0, 0, 0.45)"  # between draft steps, which may be a pixel wide
 REST = {"light": "#b7bfc9", "dark": "#66707d"}
 CHEAP = 0.75  # of the time that so many passes over one token would take: below it a pass over several is worth a sentence
-LETTERS, LEAST = 14, 10  # px: of the words; below the second a number that does not fit into its bar is left out
+LETTERS, SMALL, LEAST = 14, 13, 10  # px: of the words; below the last a number that does not fit into its bar is left out
 ON_BLUE = {"light": "#ffffff", "dark": "#0f1318"}
 PARTS = ("draft step", "target pass", "other")
 FIGURE_SPACE = "\N{FIGURE SPACE}"  # before the 0, which then stands right of the left edge of the bars
@@ -24,6 +24,12 @@ FIGURE_SPACE = "\N{FIGURE SPACE}"  # before the 0, which then stands right of th
 def compute_end(alpha: float, parts: RoundParts) -> float:
     """When the last of TOKENS tokens is written on average, in passes."""
     return TOKENS / compute_expected_tokens(alpha, parts.gamma) * parts.cost
+
+
+def has_whole_rounds(alpha: float, parts: RoundParts) -> bool:
+    """Whether the last of TOKENS tokens ends a round; else the last round is cut where that token is written."""
+    rounds = compute_end(alpha, parts) / parts.cost
+    return abs(rounds - round(rounds)) < 1e-9
 
 
 def list_bars(alpha: float, parts: RoundParts) -> dict[str, list[tuple[float, float]]]:
@@ -62,12 +68,13 @@ def plot_timeline(alpha: float, parts: RoundParts, kind: str = "light", has_lege
             insidetextanchor="middle", textangle=0, textfont={"color": ON_BLUE[kind], "size": 15}, hoverinfo="skip",
             marker={"color": colors[name], "line": {"color": EDGE, "width": 0.6}},
         )  # fmt: skip
-    for lane, passes, name, said in (
-        (ALONE, float(TOKENS), "Without a draft", "1 token a pass"),
-        (DRAFTED, end, "With a draft", f"{_count_tokens(tokens)} a round"),
+    cut = "" if has_whole_rounds(alpha, parts) else f"<br><span style='font-size:{SMALL}px'>last round cut</span>"
+    for lane, time, name, said, more in (
+        (ALONE, float(TOKENS), "Without a draft", "1 token a pass", ""),
+        (DRAFTED, end, "With a draft", f"{_count_tokens(tokens)} a round", cut),
     ):
         figure.add_annotation(
-            x=passes, y=lane, text=f"{TOKENS} tokens<br>in time <b>{format_number(passes)}</b>", xanchor="left", xshift=6, align="left", showarrow=False, font={"size": 16, "color": INK[kind]}
+            x=time, y=lane, text=f"{TOKENS} tokens<br>in time <b>{format_number(time)}</b>{more}", xanchor="left", xshift=6, yshift=-8 if more else 0, align="left", showarrow=False, font={"size": 16, "color": INK[kind]}
         )  # fmt: skip
         figure.add_annotation(
             x=0.0, y=lane + 0.29, xshift=-2, text=f"<b>{name}</b>: {said}", xanchor="left", yanchor="bottom", showarrow=False, font={"size": LETTERS + 1, "color": INK[kind]}
@@ -79,7 +86,7 @@ def plot_timeline(alpha: float, parts: RoundParts, kind: str = "light", has_lege
     longest = max(TOKENS, end)
     ticks = list(range(0, ceil(longest) + 1, next((step for step in (2, 5, 10, 20) if longest <= 6 * step), 50)))
     figure.update_xaxes(
-        range=[0.0, 1.01 * longest], title="time (1 = a pass without a draft)", gridcolor=GRID, zeroline=False, fixedrange=True, automargin=False, ticklabeloverflow="allow",
+        range=[0.0, 1.01 * longest], title="time (1 = one token without a draft)", gridcolor=GRID, zeroline=False, fixedrange=True, automargin=False, ticklabeloverflow="allow",
         tickvals=ticks, ticktext=[FIGURE_SPACE + "0", *map(str, ticks[1:])], tickfont={"size": LETTERS}, title_font={"size": LETTERS},
     )  # fmt: skip
     figure.update_yaxes(range=[-0.34, 1.66], visible=False, fixedrange=True)
@@ -97,7 +104,7 @@ def describe_round(alpha: float, parts: RoundParts) -> str:
     tokens = compute_expected_tokens(alpha, parts.gamma)
     written, cost, speed = (format_number(one) for one in (tokens, parts.cost, tokens / parts.cost))
     return (
-        f"A round of {_count_drafts(parts.gamma)} writes {written} token{'s' * (written != '1')} on average and takes {_count_passes(cost)}: "
+        f"A round of {_count_drafts(parts.gamma)} writes {written} token{'s' * (written != '1')} on average in {cost} times the time of a token without a draft: "
         f"{written}\N{NO-BREAK SPACE}/\N{NO-BREAK SPACE}{cost}\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}{speed}."
     )
 
@@ -109,10 +116,10 @@ def build_round_sum(alpha: float, parts: RoundParts) -> str:
     named = (
         ("draft", f"{parts.gamma} draft step{'s' * (parts.gamma != 1)}", parts.gamma * parts.step),
         ("target", "target pass", parts.target_pass),
-        ("rest", "other work", parts.rest),
+        ("rest", "acceptance rule and the rest", parts.rest),
     )
     terms = " + ".join(f"<span class='{kind}'>{name} <b>{time:.2f}</b></span>" for kind, name, time in named if time >= 0.005)
-    return f"<p class='round-sum'>{terms} = <b>{cost}</b> a round. <span class='speed'>Speed: {written} / {cost} = <b>{speed}×</b></span></p>"
+    return f"<p class='round-sum'>One round: {terms} = <b>{cost}</b>. <span class='speed'>Speed: {written} / {cost} = <b>{speed}×</b></span></p>"
 
 
 def explain_terms(alpha: float, c: float, parts: RoundParts) -> str:
@@ -120,7 +127,7 @@ def explain_terms(alpha: float, c: float, parts: RoundParts) -> str:
     tokens, cost = (format_number(one) for one in (compute_expected_tokens(alpha, parts.gamma), parts.cost))
     drafting, check, rest = (format_number(one) for one in (parts.gamma * parts.step, parts.target_pass, parts.rest))
     return (
-        f"Tokens of a round: {_write_powers(parts.gamma)} = {tokens}, with alpha {alpha:.2f}. Its time, in target passes: drafting {drafting}, "
+        f"Tokens of a round: {_write_powers(parts.gamma)} = {tokens}, with alpha {alpha:.2f}. Its time, in tokens without a draft: drafting {drafting}, "
         f"the target’s pass over {parts.gamma + 1} tokens {check}, the rule and the work between passes {rest}, together {cost}."
     )
 
@@ -171,7 +178,3 @@ def _count_tokens(number: float) -> str:
 
 def _count_drafts(gamma: int) -> str:
     return "1 draft token" if gamma == 1 else f"{gamma} draft tokens"
-
-
-def _count_passes(number: str) -> str:
-    return f"{number} target pass{'es' * (number != '1')}"

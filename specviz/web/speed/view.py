@@ -76,7 +76,6 @@ SLIDERS = {
     "gamma": "Draft tokens a round",
 }
 TEXTS_AT_ONCE = "Batch size (texts at once)"
-MACHINE = "Try another machine"
 OWN_DRAFTS = {"draft": "draft", "ngram": "copied text"}
 
 
@@ -87,7 +86,7 @@ def show_page() -> None:
     show_page_head("speed", TEXTS["lede"])
     with open_screen("speed", "sliders"):
         top = st.container(key="speed-sandbox")
-    with st.expander(MACHINE, key="speed-machine"):
+    with st.expander(words.name_machine_fold(state.question, state.shown_result, load_batches()), key="speed-machine"):
         costs = Form("speed", state.turn, {}).show_choice(
             st, "costs", cost_choice.LABEL, cost_choice.list_cost_titles(), state.question.costs, cost_choice.HELP
         )
@@ -138,11 +137,10 @@ def _show_chart(key: str, plot: Callable[..., Any], describe: Callable[..., str]
 def show_sandbox(state: SpeedState, model: RoundModel, kind: str) -> None:
     """The speed, both lanes, and the sliders that it follows from."""
     question = state.question
-    said, lanes, places = (
-        st.container(key="speed-answer"),
-        st.container(),
-        st.container(key="speed-sliders").columns(4, gap="medium"),
-    )
+    left, right = st.columns([4, 8], gap="large")
+    said, lanes = left.container(key="speed-answer"), st.container()
+    sliders = right.container(key="speed-sliders")
+    places = [*sliders.columns(2, gap="medium"), *sliders.columns(2, gap="medium")]  # beside the number that follows from them
     values = show_sliders(question, model, state.turn, places)
     parts = model.compute_parts(values.gamma, values.c, values.texts)
     speed = model.compute_speed(values.alpha, values.c, values.gamma, values.texts)

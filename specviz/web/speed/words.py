@@ -2,32 +2,44 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from specviz.speed.records import headline
 from specviz.speed.records.batches import BatchSpeeds
 from specviz.speed.records.plan import SpeedPlan
+from specviz.web.common import cost_choice
 from specviz.web.common.pairs import describe_recorded_pair, name_pair
 from specviz.web.speed.batch_figures import QUICK_TOKENS, estimate_speeds, find_dip
 from specviz.web.speed.round_model import COMPUTED, MEASURED, PREDICTED, RoundModel
-from specviz.web.speed.state import TEXTS, SpeedState
+from specviz.web.speed.state import TEXTS, SpeedQuestion, SpeedState, build_round_model
+
+FILLED, HOLLOW = "●", "○"  # a speed that was measured, and one that was not; as the points of the chart over batch sizes
 
 
 def describe_answer(pair: str, model: RoundModel, has_moved: bool) -> str:
     """How the large number is known: of which pair and machine, and whether it was measured."""
     begin = model.compute_speed(model.alpha, model.c, model.gamma)
     how = {
-        MEASURED: f"Measured: {name_pair(pair)} on {model.machine}",
-        PREDICTED: f"Predicted: {name_pair(pair)} on {model.machine}",
-        COMPUTED: f"Computed: acceptance of {name_pair(pair)}, pass times of {model.machine}",
+        MEASURED: f"{FILLED} **Measured**: {name_pair(pair)} on {model.machine}",
+        PREDICTED: f"{HOLLOW} **Predicted**: {name_pair(pair)} on {model.machine}",
+        COMPUTED: f"{HOLLOW} **Computed**: acceptance of {name_pair(pair)}, pass times of {model.machine}",
     }.get(model.kind)
     if how is None:
         return "An example: these models were not timed. Predict them below."
     if has_moved:
-        return f"Computed for these sliders. They began at {begin:.2f}×."
-    span = ""
-    if model.kind == MEASURED:
-        _, low, high = headline.FACTORS["1"]
-        span = f", 95% interval {low:.2f} to {high:.2f}"
-    return f"{how}{span}."
+        return f"{HOLLOW} **Computed** for these sliders. They began at {begin:.2f}×{', measured' if model.kind == MEASURED else ''}."
+    if model.kind != MEASURED:
+        return f"{how}."
+    _, low, high = headline.FACTORS["1"]
+    return f"{how}, 95% interval {low:.2f} to {high:.2f}. {TEXTS['known']}"
+
+
+def name_machine_fold(question: SpeedQuestion, shown: SpeedPlan | None, batches: BatchSpeeds | None) -> str:
+    """Title of the fold with the machines: with the pair's computed speed on a server's GPU, if that is known."""
+    there = build_round_model(replace(question, costs=cost_choice.SERVER), shown, batches)
+    if there.kind != COMPUTED:
+        return str(TEXTS["machine"])
+    return str(TEXTS["machine_speed"].format(speed=there.compute_speed(there.alpha, there.c, there.gamma), machine=there.machine))
 
 
 def introduce_plan(state: SpeedState, plan: SpeedPlan | None) -> str:
@@ -66,7 +78,7 @@ def describe_batches(model: RoundModel, batches: BatchSpeeds) -> tuple[str, str]
 def explain_dip(model: RoundModel, batches: BatchSpeeds) -> str:
     """Why more texts gain more than fewer where they do; empty where they do not."""
     dip = find_dip(model, batches)
-    return "" if dip is None else TEXTS["dip"].format(few=dip[0], quick=QUICK_TOKENS)
+    return "" if dip is None else TEXTS["dip"].format(few=dip[0], many=dip[1], quick=QUICK_TOKENS)
 
 
 def describe_verdict(state: SpeedState, plan: SpeedPlan) -> str:

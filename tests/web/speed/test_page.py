@@ -188,23 +188,33 @@ def test_a_pass_over_one_token_is_1_in_the_picture_of_passes_and_longer_ones_are
     model = build_bench_model(batches)
     at = [1, *(gamma + 1 for gamma in batches.gammas)].index(1 + model.gamma)
     figure = batch_figures.plot_pass_costs(batches)
-    lines = {trace.name: trace.y for trace in figure.data}
-    (note,) = (one for one in figure.layout.annotations if one.text == "faster up to here")
-    assert (note.x, note.y) == (7, lines["one text"][-3]), "the note stands at a pass that was timed"
+    lines = {trace.name: trace.y for trace in figure.data if not trace.name.endswith("the jump")}
     assert {line[0] for line in lines.values()} == {1.0}
     few, many = (model.compute_parts(model.gamma, model.c, texts).target_pass for texts in (1, 64))
     assert lines["64 texts"][at] / lines["one text"][at] == pytest.approx(many / few)
     said = batch_figures.describe_pass_costs(batches)
+    top = headline.load_bench_round("1").target_pass
+    assert f"(the {top:.2f} at the top was timed within rounds" in said, "another number for one pass stands with its reason"
+    assert f"{top:.2f}" != f"{lines['one text'][at]:.2f}", "else there is nothing to explain"
     assert all(f"takes {lines[name][at] - 1.0:.0%} longer" in said for name in ("one text", "64 texts"))
 
 
-def test_no_line_is_drawn_where_the_time_jumps_between_two_passes_that_were_timed():
-    """Over 8 tokens a pass is not quick any more, and of one text none of 8 was timed."""
-    (one,) = (trace for trace in batch_figures.plot_pass_costs(load_batches()).data if trace.name == "one text")
+def test_only_dots_lead_over_the_jump_between_two_passes_that_were_timed_and_the_reason_stands_at_the_limit():
+    """Over 8 tokens a pass is not quick any more, and of one text none of 8 was timed: nothing is marked there."""
+    batches = load_batches()
+    figure = batch_figures.plot_pass_costs(batches)
+    named = {trace.name: trace for trace in figure.data}
+    one, jump = named["one text"], named["one text, the jump"]
     gap = one.y.index(None)
     assert (one.x[gap - 1], one.x[gap], one.x[gap + 1]) == (7, 8, 9) and one.y.count(None) == 1 and not one.connectgaps
-    (many,) = (trace for trace in batch_figures.plot_pass_costs(load_batches()).data if trace.name == "64 texts")
-    assert None not in many.y, "no pass of so many texts is quick"
+    assert (jump.mode, jump.line.dash, list(jump.x)) == ("lines", "dot", [7, 9])
+    assert list(jump.y) == [one.y[gap - 1], one.y[gap + 1]], "both ends were timed"
+    timed = {1, *(1 + gamma for gamma in batches.gammas)}
+    assert {x for x, y in zip(one.x, one.y, strict=True) if y is not None} == timed and 8 not in timed
+    (limit,) = figure.layout.shapes
+    assert limit.x0 == limit.x1 == HALVED + 0.5 and 7 < limit.x0 < 9
+    assert f"over {HALVED}: weights in twice the bytes" in {note.text for note in figure.layout.annotations}
+    assert None not in named["64 texts"].y and "64 texts, the jump" not in named, "no pass of so many texts is quick"
 
 
 def test_the_dip_stands_where_drafting_leaves_the_quick_passes():
@@ -218,6 +228,7 @@ def test_the_dip_stands_where_drafting_leaves_the_quick_passes():
     assert passes[8] > 1.3 * passes[6], "7 tokens of one text are within the limit, 9 are not"
     said = words.explain_dip(model, batches)
     assert f"With {few} texts a draft is even slower" in said and f"at most {HALVED} tokens" in said
+    assert f"From {many} texts on" in said and all(rows > HALVED for rows in batches.rows if rows >= many)
     steady = replace(
         batches, rows=batches.rows[:3], passes=batches.passes[:3], drafting=batches.drafting[:3], rule=batches.rule[:3]
     )
@@ -309,9 +320,11 @@ def test_both_lanes_write_the_same_tokens_and_the_ratio_of_their_lengths_is_the_
         timeline_figures.format_number(tokens),
     }
     ends, names = figure.layout.annotations[::2], figure.layout.annotations[1::2]
-    assert [one.text for one in ends] == [
-        f"10 tokens<br>in time <b>{timeline_figures.format_number(passes)}</b>" for passes in (10.0, end)
+    assert [one.text.split("<br><span")[0] for one in ends] == [
+        f"10 tokens<br>in time <b>{timeline_figures.format_number(time)}</b>" for time in (10.0, end)
     ]
+    rounds = end / parts.cost
+    assert ["last round cut" in one.text for one in ends] == [False, rounds != pytest.approx(round(rounds))]
     assert names[0].text == "<b>Without a draft</b>: 1 token a pass"
     written = timeline_figures.format_number(tokens)
     assert names[1].text == f"<b>With a draft</b>: {written} token{'' if written == '1' else 's'} a round"
@@ -324,7 +337,7 @@ def test_both_lanes_write_the_same_tokens_and_the_ratio_of_their_lengths_is_the_
     )
     assert (
         f"writes {written} token" in said
-        and f"takes {cost} target pass" in said
+        and f"in {cost} times the time of a token without a draft" in said
         and f"{written} / {cost} = {factor}." in said.replace("\xa0", " ")
     )
     assert timeline_figures.explain_terms(alpha, parts.step, parts).count("alpha") == min(parts.gamma, 3) + 1
@@ -384,6 +397,23 @@ def test_many_texts_turn_the_advice_around_as_it_was_timed():
     )
     assert f"takes {many.target_pass:.2f} times as long" in timeline_figures.explain_pass_cost(model, 3, 64)
     assert timeline_figures.explain_pass_cost(build_unknown_model(), 3, 1) == ""
+
+
+def test_the_large_number_is_marked_as_measured_or_computed_like_the_points_over_batch_sizes():
+    """Filled: measured, hollow: computed, in words, in the legend and in the chart; the fold names the speed that a server's GPU gives."""
+    batches = load_batches()
+    model, question = build_bench_model(batches), SpeedQuestion("")
+    filled, hollow = words.describe_answer("storybook", model, False), words.describe_answer("storybook", model, True)
+    assert filled.startswith("● **Measured**") and hollow.startswith("○ **Computed**") and hollow.endswith("1.42×, measured.")
+    assert all(sign in view.TEXTS["batch"] for sign in ("● Measured", "○ Computed"))
+    named = {trace.name: trace for trace in batch_figures.plot_model_speeds(model, batches).data}
+    assert named["with a draft"].marker.symbol == "circle-open" and list(named["measured"].x) == [0]
+    there = build_machine_model(model, load_cost_models()["h200-8b"], 1)
+    speed = there.compute_speed(there.alpha, there.c, there.gamma)
+    title = words.name_machine_fold(question, None, batches)
+    assert title == f"Another machine: H200, target of 8B, computed {speed:.2f}×"
+    assert words.describe_answer("storybook", there, False).startswith("○ **Computed**")
+    assert words.name_machine_fold(replace(question, costs="h200-1.7b"), None, batches) == title, "it stays while it is open"
 
 
 def test_another_machine_has_its_own_costs_and_this_pairs_acceptance():
