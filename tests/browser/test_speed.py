@@ -100,6 +100,19 @@ def test_a_phones_first_screen_has_the_answer_its_picture_and_all_four_sliders(p
         expect(sliders).to_have_count(4)
         for slider in sliders.all():
             expect(slider).to_be_in_viewport(ratio=0.99)
+        ends = sliders.nth(3).get_by_test_id("stSliderTickBar").locator("> *")
+        assert [one.evaluate("node => getComputedStyle(node).visibility") for one in ends.all()] == ["hidden", "visible"], (
+            "the thumb stands over its 1"
+        )
+        before = sliders.first.bounding_box()["y"]
+        page.get_by_role("slider", name="Draft tokens accepted").focus()
+        page.keyboard.press("ArrowRight")
+        expect(page.locator(".st-key-speed-known")).to_contain_text(
+            "Computed for these sliders; measured: 1.42×", timeout=PATIENT
+        )
+        expect(page.get_by_role("button", name="Back to the measured speed")).to_be_visible()
+        at_rest(page)
+        assert sliders.first.bounding_box()["y"] == pytest.approx(before, abs=1), "no slider moves away under a finger"
 
 
 def test_paper_has_the_charts_and_no_sliders_or_closed_folds(page, server):

@@ -27,7 +27,7 @@ def describe_answer(pair: str, model: RoundModel, has_moved: bool) -> str:
     if how is None:
         return "An example: these models were not timed. Predict them below."
     if has_moved:
-        return f"{HOLLOW} **Computed** for these sliders. They began at {begin:.2f}×{', measured' if model.kind == MEASURED else ''}."
+        return f"{HOLLOW} **Computed** for these sliders; {'measured' if model.kind == MEASURED else 'at first'}: {begin:.2f}×."
     if model.kind != MEASURED:
         return f"{how}."
     _, low, high = headline.FACTORS["1"]

@@ -93,13 +93,13 @@ def test_a_link_opens_the_tab_the_costs_and_the_sliders_that_it_names():
     assert "A draft of 28 layers beside this target of 28" in said and "Costs of H200, target of 1.7B: NVIDIA H200" in said
     (answer,) = [one for one in seen["html"] if "answer-line" in one]
     assert "as fast as without a draft" in answer, "one answer in sight"
-    assert any(one.startswith("○ **Computed** for these sliders. They began at ") for one in seen["captions"])
+    assert any(one.startswith("○ **Computed** for these sliders; at first: ") for one in seen["captions"])
 
 
 def test_moved_sliders_give_a_computed_speed_and_a_button_leads_back_to_the_measured_one():
     app = open_page("speed", gamma="7", texts="16")
     assert not app.exception and app.slider[2].value == 7
-    assert any(one.value.startswith("○ **Computed** for these sliders.") for one in app.caption)
+    assert any(one.value.startswith("○ **Computed** for these sliders; measured: 1.42×.") for one in app.caption)
     app.button(key="speed-back").click().run()
     assert not app.exception and app.slider[2].value == 3 and app.select_slider[0].value == 1
     assert any(one.value.startswith("● **Measured**: Storybook") for one in app.caption)

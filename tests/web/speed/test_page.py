@@ -404,7 +404,7 @@ def test_the_large_number_is_marked_as_measured_or_computed_like_the_points_over
     batches = load_batches()
     model, question = build_bench_model(batches), SpeedQuestion("")
     filled, hollow = words.describe_answer("storybook", model, False), words.describe_answer("storybook", model, True)
-    assert filled.startswith("● **Measured**") and hollow.startswith("○ **Computed**") and hollow.endswith("1.42×, measured.")
+    assert filled.startswith("● **Measured**") and hollow.startswith("○ **Computed**") and hollow.endswith("measured: 1.42×.")
     assert all(sign in view.TEXTS["batch"] for sign in ("● Measured", "○ Computed"))
     named = {trace.name: trace for trace in batch_figures.plot_model_speeds(model, batches).data}
     assert named["with a draft"].marker.symbol == "circle-open" and list(named["measured"].x) == [0]
