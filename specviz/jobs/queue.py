@@ -20,6 +20,7 @@ import threading
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Any
 
 from specviz import process
@@ -43,6 +44,7 @@ class Ticket:
         doing: What is being done, in a few words.
         sentence: Why it failed, for the visitor.
         ended: Set when the job has ended, at the second ended_at.
+        end: A future that is done at the same moment, with None, for an event loop that waits without a thread.
         is_discarded: Whether its result is no longer of use, because the visitor has made another request.
         is_brief: Whether it ends within a moment, as the caller knows.
         page: The page that submitted it.
@@ -52,6 +54,7 @@ class Ticket:
     def __init__(self, queue: FairQueue, work: Callable[[Ticket], Any], visitor: object, page: str = "", is_brief: bool = False):
         self.state, self.share, self.doing, self.sentence, self.result = "waiting", 0.0, "", "", None
         self.ended = threading.Event()
+        self.end: Future[None] = Future()
         self.ended_at: float | None = None
         self.visitor, self.page, self.is_brief = visitor, page, is_brief
         self.is_discarded = False
@@ -363,4 +366,5 @@ class FairQueue:
         ticket.ended_at = time.monotonic()
         ticket.sentence, ticket.state = sentence, state
         ticket.ended.set()
+        ticket.end.set_result(None)
         self.on_end(ticket)

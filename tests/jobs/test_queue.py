@@ -350,6 +350,22 @@ def test_a_job_keeps_its_place_if_no_waiting_one_may_take_it():
     assert all(ticket.ended.wait(10.0) and ticket.state == "done" for ticket in (one, two, waits))
 
 
+def test_the_future_of_a_job_is_done_however_it_ends():
+    queue, held = FairQueue(1), threading.Event()
+
+    def fail(ticket):
+        held.wait(10.0)
+        raise SpecvizError("no")
+
+    fails, cancelled, works = queue.submit(fail), queue.submit(fail), queue.submit(lambda ticket: 1)
+    assert not any(ticket.end.done() for ticket in (fails, cancelled, works))
+    cancelled.cancel()
+    assert cancelled.end.result(0) is None and not works.end.done()
+    held.set()
+    assert (fails.end.result(10.0), works.end.result(10.0)) == (None, None)
+    assert [ticket.state for ticket in (fails, cancelled, works)] == ["failed", "stopped", "done"]
+
+
 def test_a_closing_queue_fails_long_jobs_as_soon_as_their_length_is_known(monkeypatch):
     """Its clock stands still, so its patience never ends."""
     monkeypatch.setattr(module, "time", FakeClock())

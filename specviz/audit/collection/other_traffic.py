@@ -7,6 +7,7 @@ import json
 import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from concurrent.futures import wait
 from contextlib import closing
 from dataclasses import replace
 from typing import Any
@@ -16,6 +17,7 @@ from specviz.audit.profiles.base import ServerProfile
 from specviz.audit.protocol.endpoint import Endpoint
 from specviz.audit.protocol.sampling_request import SamplingRequest
 from specviz.errors import EndpointError, SettingsError
+from specviz.jobs.daemon_threads import DaemonThreadPool
 from specviz.settings import PROMPT_MAX
 
 DEFAULT = "default"  # in place of JSON: the set below
@@ -31,6 +33,7 @@ ABORT = "abort"  # a field of ours: the connection is closed after the first eve
 PROMPT = "prompt"  # a text in place of the tested one, in whatever form the server reads it
 MAX_REQUESTS = 32  # different requests
 PAUSE = 0.2  # seconds after an error
+JOIN_SECONDS = 2.0  # at the end, for the last answers
 
 
 def read_beside(text: str) -> tuple[dict[str, Any], ...]:
@@ -72,18 +75,18 @@ class BesideTraffic:
         self._requests = [dict(one) for one in requests]
         self._numbers, self._first_seed, self._lock = itertools.count(), first_seed, threading.Lock()
         self._stop = threading.Event()
-        self._threads = [threading.Thread(target=self._run, name="beside", daemon=True) for _ in range(concurrency)]
+        self.concurrency = concurrency
 
     def __enter__(self) -> BesideTraffic:
-        for thread in self._threads:
-            thread.start()
+        self._pool = DaemonThreadPool(self.concurrency, "beside")
+        self._calls = [self._pool.submit(self._run) for _ in range(self.concurrency)]
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
         self.endpoint.close()
-        for thread in self._threads:
-            thread.join(timeout=2.0)
+        self._pool.close()
+        wait(self._calls, JOIN_SECONDS)
 
     def to_record(self) -> dict[str, Any]:
         """What was sent, with a sentence."""
@@ -93,7 +96,7 @@ class BesideTraffic:
         sentence += f"; {failed:,} of them failed." if failed else "."
         return {
             "requests": self._requests,
-            "concurrency": len(self._threads),
+            "concurrency": self.concurrency,
             "sent": sent,
             "failed": failed,
             "sentence": sentence,

@@ -7,7 +7,6 @@ sample is counted in its cell and scored along its own text. The verdict is one 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -18,6 +17,7 @@ from specviz.evidence.testing import results
 from specviz.evidence.testing.partition import Partition, build_partition
 from specviz.evidence.testing.results import NO_DRAFT, NOTHING_TESTED, InterimTest, describe_unreached
 from specviz.evidence.testing.scores import Scores, score_samples
+from specviz.jobs.daemon_threads import run_in_thread
 from specviz.models.base import LanguageModel
 from specviz.progress import ProgressCallback, ignore_progress, scale_progress
 from specviz.statistics.finding import ALPHA, POWER, Finding, format_p_value
@@ -258,7 +258,7 @@ def run_tests(
         drawn_to_end = samples if whole_samples is None else samples.slice_samples(0, whole_samples)
         compare = partial(_compare_with_reference, plan, drawn_to_end, reference, progress)
         if (device := getattr(target, "device", None)) is not None and device.type == "cuda":  # the host is idle meanwhile
-            compare = _start(partial(_compare_with_reference, plan, drawn_to_end, reference))
+            compare = run_in_thread(_compare_with_reference, plan, drawn_to_end, reference, name="two samples").result
     scores = score_samples(target, draft, prompt, samples, eos_token_ids, scale_progress(on_progress, 0.0, SCORING))
     tests = (
         *run_joint_tests(plan, partition, counts, extra),
@@ -349,14 +349,6 @@ def _compare_with_reference(
     return compute_permutation_test(
         left, right, permutations=permutations, alpha=plan.level, name=TWO_SAMPLES, on_progress=on_progress
     )
-
-
-def _start(work: Callable[[], Finding]) -> Callable[[], Finding]:
-    """Begin work in a thread of its own. Returns what waits for its result."""
-    pool = ThreadPoolExecutor(1)
-    waiting = pool.submit(work).result
-    pool.shutdown(wait=False)
-    return waiting
 
 
 def _group_masses(masses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

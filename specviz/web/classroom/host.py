@@ -13,16 +13,17 @@ import threading
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from specviz.errors import BusyError, ClusterError, SettingsError, SpecvizError
+from specviz.errors import BusyError, CancelledError, ClusterError, SettingsError, SpecvizError
+from specviz.jobs.daemon_threads import run_in_thread
 from specviz.jobs.queue import Ticket
 from specviz.process import SharedInstance
-from specviz.progress import ProgressCallback, ignore_progress
+from specviz.progress import ProgressCallback
 from specviz.settings import Settings
 from specviz.web.classroom import codes, tally
 from specviz.web.classroom.records import PHASES, Assignment, Room, list_sample_numbers
@@ -350,14 +351,17 @@ class RoomSession:
                 drawing.run_race, pair, settings, arguments, on_progress, "a race", urgent=is_local
             )
 
+        def cancel_with_ticket(share: float, doing: str = "", /) -> None:
+            if ticket.is_unwanted:
+                raise CancelledError
+
         found: dict[int, dict[str, Any]] = {}
         if entries:
             own, *others = split_by_choice(entries, server_workers.count_ready_workers() or 1)
-            with ThreadPoolExecutor(max(1, len(others))) as pool:
-                futures = [pool.submit(run, part, ignore_progress) for part in others]
-                found = run(own, lambda share, *_: ticket.tick())
-                for future in futures:
-                    found |= future.result()
+            futures = [run_in_thread(run, part, cancel_with_ticket, name="race") for part in others]
+            found = run(own, lambda share, *_: ticket.tick())
+            for future in futures:
+                found |= future.result()
         complete = {student: answers[student] | counts for student, counts in found.items()}
         self.store.replace_answers(self.code, task.number, PHASES["race"][0], complete)
         self.note_change()

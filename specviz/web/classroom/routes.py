@@ -37,7 +37,6 @@ MAX_WAIT = 25.0  # seconds that a request waits for samples; then the phone send
 RETRY_AFTER, MAX_RETRY_AFTER = 2, 15  # seconds after which a refused phone does; the most of any refusal
 TICKET = re.compile(r"[A-Za-z0-9_-]{16,64}", re.ASCII)
 STORE_THREADS = ThreadPoolExecutor(4, "rooms")  # read and write the store: not the loop that serves all pages
-TASK_THREADS = ThreadPoolExecutor(4, "rooms begin")  # wait for the end of a task's preparation
 
 NO_ROOM = "There is no such room, or its time is over."
 NOT_IN_ROOM = "This browser is not in the room. Load the page again."
@@ -266,7 +265,7 @@ def steer_room(host: ClassroomHost, request: Request, body: dict[str, Any]) -> A
         ticket = get_server_queue().submit(
             lambda ticket: prepare_task(ticket, session, room, kind, number), ("room", room.code), PAGE
         )
-        return TASK_THREADS.submit(_wait_for_end, ticket), lambda: {"task": number}
+        return ticket.end, lambda: _build_begun(ticket, number)
     elif do == "turn":
         session.set_phase(read_whole_number("task", body.get("task"), 1, 10_000), body.get("phase"))
     elif do == "end":
@@ -279,11 +278,11 @@ def steer_room(host: ClassroomHost, request: Request, body: dict[str, Any]) -> A
     return {"done": True}
 
 
-def _wait_for_end(ticket: Ticket) -> None:
-    """Wait for the end of a ticket. Raises RouteError where it failed or was stopped."""
-    ticket.ended.wait()
+def _build_begun(ticket: Ticket, number: int) -> dict[str, Any]:
+    """The answer about a task whose preparation has ended. Raises RouteError where it failed or was stopped."""
     if ticket.state != "done":
         raise RouteError(ticket.sentence or "This was stopped.", 503, RETRY_AFTER)
+    return {"task": number}
 
 
 # Pages -----------------------------------------------------------------------------------------------------------------------

@@ -8,10 +8,11 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
-from threading import Barrier, BrokenBarrierError
+from threading import Barrier, BrokenBarrierError, Event
 
 import pytest
 
+from specviz.errors import CancelledError
 from specviz.web.classroom import codes, routes
 from specviz.web.classroom import host as hosts
 from specviz.web.classroom.host import ABSENT_AFTER, JOINS_PER_SECOND, REQUESTS_PER_SECOND, ClassroomHost
@@ -21,6 +22,7 @@ from specviz.web.hosting import limits, server_workers
 from specviz.web.hosting.limits import BURST
 from specviz.web.hosting.server_queue import get_server_queue
 from tests.web.classroom.conftest import Phone
+from tests.web.classroom.rooms import build_task
 
 ALL = ("join", "now", "answer", "draw", "steer", "enter")
 
@@ -384,6 +386,36 @@ def test_where_no_room_can_be_kept_the_routes_say_so(serve, web, tmp_path):
 
 def test_a_request_that_is_too_long_is_not_read(web, room):
     assert "at most 4,000 bytes" in read_sentence(web.post(f"/room/{room.code}/join", content=b" " * (routes.MAX_BYTES + 1)), 413)
+
+
+def test_all_parts_of_a_race_stop_with_its_job(rooms, room, monkeypatch):
+    stopped, both = [], Barrier(2)
+
+    def work_until_cancelled(function, pair, settings, arguments, on_progress, description, urgent):
+        both.wait(30)
+        ticket.cancel()
+        try:
+            while True:
+                on_progress(0.5)
+        except CancelledError:
+            stopped.append(arguments)
+            raise
+
+    monkeypatch.setattr(hosts.server_workers, "run_in_worker", work_until_cancelled)
+    monkeypatch.setattr(hosts.server_workers, "count_ready_workers", lambda: 2)
+    session, task = rooms.find_session(room), build_task("race", ids=[1], settings=room.settings.to_record())
+    choices = {1: {"method": "draft", "gamma": 2}, 2: {"method": "ngram", "gamma": 3}}
+    monkeypatch.setattr(session.store, "list_answers", lambda *_: [(task.phase, *one) for one in choices.items()])
+    ready = Event()
+    ticket = get_server_queue().submit(
+        lambda ticket: (
+            ready.wait(30) and session._run_race(ticket, task, [hosts.SampleRequest(1, student) for student in choices])
+        )
+    )
+    ready.set()
+    assert ticket.ended.wait(30) and ticket.state == "stopped"
+    while len(stopped) < 2:
+        time.sleep(0.002)
 
 
 def test_a_race_is_shared_out_among_workers_and_like_choices_stay_together():
