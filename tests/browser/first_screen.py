@@ -9,7 +9,7 @@ FRAME = (
     "[class*=-conditions]"
 )  # and the quiet line with the settings of a recording
 PICTURES = (
-    "svg, canvas, figure, [role=img], .js-plotly-plot, .legend, .key, .filling .names, .filling .count, .token:not(.stage), .chip, .sofar, "
+    "svg, canvas, figure, [role=img], .js-plotly-plot, .legend, .key, .filling .names, .filling .top, .token:not(.stage), .chip, .sofar, "
     ".given, [data-testid=stSliderThumbValue], [data-testid=stSliderTickBar], [data-testid=stIconMaterial]"
 )  # with the labels of charts, their keys, and the texts that the models wrote
 CONTROLS = "button, a[href], input, select, textarea, summary, [role=slider], [role=tab]"

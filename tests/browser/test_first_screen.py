@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 
 from specviz.web.common.frame import PAGES
 from tests.browser.chromium import at_rest
@@ -12,8 +13,8 @@ from tests.browser.conftest import laptop
 from tests.browser.first_screen import read_first_screen
 
 MOST_WORDS, MOST_CONTROLS = 60, 3
-FEW_WORDS = ("summary",)  # pages that have at most so many
-FEW_CONTROLS = ("summary",)
+FEW_WORDS = ("summary", "classroom")  # pages that have at most so many
+FEW_CONTROLS = ("summary", "classroom")
 PLACES = """() => {
   const box = (node) => node?.getBoundingClientRect();
   const own = [...document.querySelectorAll(":is(.st-key-fold, .st-key-export) button")].map((one) => box(one).right);
@@ -29,6 +30,7 @@ def first_screens(context, server) -> dict[str, Any]:
         page = laptop(context)
         page.goto(f"{server}/{path}")
         page.locator(f"[class*='st-key-onward-{path}']").wait_for()
+        expect(page.locator(".st-key-place a")).to_have_count(2)
         at_rest(page)
         page.wait_for_load_state("networkidle")
         found[path] = (*read_first_screen(page), page.evaluate(PLACES))

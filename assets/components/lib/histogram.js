@@ -204,6 +204,7 @@ export class Histogram {
   fill(magnified) {
     const { labels, exact, end, conclusion, heading, texts, answer, control } = this.payload;
     this.node.classList.toggle("magnified", magnified);
+    this.node.classList.toggle("roomy", Boolean(texts.roomy)); // few rows
     say(this.name, heading);
     say(this.again, texts.again);
     this.rows.setAttribute("aria-label", conclusion);

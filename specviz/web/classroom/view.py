@@ -40,21 +40,21 @@ from specviz.web.common.figure_cache import draw_cached
 from specviz.web.common.html import ALL_SIGNS, escape_markdown
 from specviz.web.common.links import list_unknown_keys
 from specviz.web.common.page_head import end_with_row, show_page_head
+from specviz.web.common.side_by_side.payload import LEAST, build_frames, build_histogram
 from specviz.web.common.side_by_side.payload import TEXTS as HISTOGRAM
-from specviz.web.common.side_by_side.payload import build_frames, build_histogram
 from specviz.web.common.side_by_side.state import load_recorded_samples
 from specviz.web.common.side_by_side.view import histogram
 from specviz.web.common.side_by_side.words import PageVerdict, describe_conditions
 from specviz.web.hosting import cache
 
 WALL_INTERVAL, DESK_INTERVAL = 1.0, 2.0  # seconds between two updates
-EXAMPLE_TEXTS = HISTOGRAM | {"answerFirst": True, "signs": []}  # of its histograms: its rows are words
-NO_KEY = {
-    "share": "",
-    "exact": "",
+EXAMPLE_TEXTS = HISTOGRAM | {
+    "answerFirst": True,
+    "roomy": True,
+    "signs": [],
     "band": "",
     "outside": "",
-}  # one key for both, under the chart that has all of it
+}  # of its histograms: rows are words, and one key stands over both
 EXAMPLE_MISTAKE, EXAMPLE_EACH = "R4", 4  # of the example: what is wrong with one decoder, and the samples of a student
 
 
@@ -104,9 +104,7 @@ def show_new_room(desk: DeskState) -> None:
         student, teacher = st.columns(2, gap="medium")
         student.html(words.build_code_form(_find_root()))
         with teacher.container(key="classroom-teach"):
-            with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
-                st.html(f"<h2>{TEXTS['teach']}</h2>", width="content")
-                show_reach(_find_root())
+            st.html(f"<h2>{TEXTS['teach']} <small>{TEXTS['private_room']}</small></h2>")
             button = st.container()
     lesson, problems = show_fields(desk)
     desk.choose(lesson)
@@ -120,13 +118,18 @@ def show_new_room(desk: DeskState) -> None:
         st.rerun()
     show_export(desk, None)  # after the button, which waits for nothing
     show_notes(desk.notices, "classroom-notes-live")
-    example, tasks, plans = st.tabs([TEXTS["example_tab"], TEXTS["kinds"], TEXTS["plan_titles"]])
-    tasks.html(words.build_steps() + words.build_task_cards())
-    with plans:
+    show_example_samples()
+    with st.container(key="classroom-lesson"):
+        st.markdown(f"## {TEXTS['kinds']}")
+        st.html(words.build_steps())
+        show_reach(_find_root())
+        st.html(words.build_task_cards())
+        st.markdown(f"## {TEXTS['plan_titles']}")
         show_lesson_plans()
-    with example:
-        show_example_samples()
-    st.caption(TEXTS["rules"])
+    with st.container(key="classroom-notes-from"):
+        st.markdown(TEXTS["rules"])
+        if example := load_example():
+            st.text(example.origin)
 
 
 def show_reach(root: str) -> None:
@@ -163,20 +166,17 @@ def show_example_samples() -> None:
     if example is None:
         return
     with st.container(key="classroom-example"):
-        st.markdown(example.title)
-        left, right = st.columns(2, gap="large")
-        for place, shown in zip((left, right), example.decoders, strict=True):
+        st.html(words.build_example_head(example.title, example.caption))
+        for place, shown in zip(st.columns(2, gap="large"), example.decoders, strict=True):
             with place:
                 frames = draw_cached(_build_example_frames, shown.shares, example.decoders[-1].shares)
-                texts = EXAMPLE_TEXTS | ({} if shown is example.decoders[-1] else NO_KEY)
-                payload = build_histogram(frames, shown.heading, shown.verdict, texts=texts)
+                payload = build_histogram(frames, shown.heading, shown.verdict, texts=EXAMPLE_TEXTS)
                 histogram.draw(f"classroom-example-{shown.key}", {"payload": payload, "within": True})
-        left.container(key="classroom-notes-from").text(example.origin)  # beside the key of the other
 
 
 def _build_example_frames(shares: CellShares, other: CellShares) -> dict[str, Any]:
-    """The bars of a decoder on the axis of both."""
-    return build_frames((shares,)) | {"end": compute_rows_end(shares, other)}
+    """The bars of a decoder on the axis of both; rare words share one."""
+    return build_frames((shares,), least=LEAST) | {"end": compute_rows_end(shares, other)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,9 +198,10 @@ class ExampleDecoder:
 
 @dataclass(frozen=True, slots=True)
 class ClassExample:
-    """What a class finds: a title, as markdown; an exact decoder and one with a bug; where their samples are from."""
+    """What a class finds: a title; what is counted; an exact decoder and one with a bug; where their samples are from."""
 
     title: str
+    caption: str
     decoders: tuple[ExampleDecoder, ...]
     origin: str
 
@@ -224,9 +225,9 @@ def load_example() -> ClassExample | None:
             strict=True,
         )
     )
-    found = TEXTS["found"].format(students=n // EXAMPLE_EACH, each=EXAMPLE_EACH)
     return ClassExample(
-        f"{found}  \n{TEXTS['asked'].format(prompt=settings.prompt, temperature=f'{settings.temperature:g}')}",
+        TEXTS["found"].format(n=n, students=n // EXAMPLE_EACH),
+        TEXTS["asked"].format(prompt=settings.prompt, tokens=settings.max_new_tokens),
         decoders,
         f"Each chart has {n} samples of {pair} after “{settings.prompt}” ({describe_conditions(settings)}). "
         f"Recorded on {record.date}, not by a class; your room uses your own settings.",

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 TEXTS = load_toml("texts/classroom")
 TASKS = TEXTS["tasks"]
+HISTOGRAM = load_toml("texts/side_by_side")["histogram"]
 PLANS = next(
     folder for folder in (HERE / "lessons", HERE.parent / "docs" / "how-to") if folder.is_dir()
 )  # installed; in a checkout
@@ -65,6 +66,15 @@ def build_code_form(root: str) -> str:
     )
 
 
+def build_example_head(title: str, caption: str) -> str:
+    """What stands over both charts of the example, as HTML: a title, what is counted, and one key."""
+    signs = (("share", "samples"), ("exact", "exactly"), ("band", "band"), ("outside", "outside"))
+    key = "".join(f"<li><i class='{sign}'></i><span>{escape(HISTOGRAM[name])}</span></li>" for sign, name in signs)
+    return (
+        f"<h2>{escape(title)}</h2><figure class='example-key'><figcaption>{escape(caption)}</figcaption><ul>{key}</ul></figure>"
+    )
+
+
 def group_by_first_word(shares: CellShares) -> CellShares:
     """The same samples in a cell for each first word; texts that share one cell whatever their first word stay there."""
     masses: dict[str, float] = {}
@@ -83,7 +93,10 @@ def group_by_first_word(shares: CellShares) -> CellShares:
 def build_example_verdict(found: InterimTest, shares: CellShares) -> PageVerdict:
     """What the test of the example says, by the group of texts that it compared with all others. shares: its samples by first word."""
     if found.verdict != "rejected":
-        return replace(describe_agreement(found), words=TEXTS["consistent"].format(n=found.n), details="")
+        agreement = describe_agreement(found)
+        if not found.can_show_difference:
+            return agreement
+        return replace(agreement, mark="consistent", words=TEXTS["consistent"].format(n=found.n), details=TEXTS["more"])
     word, count, prob = max(zip(shares.labels, shares.counts, shares.probs, strict=True), key=lambda one: one[2])
     if found.cells != 2 or count not in found.counts:  # of other groups than the chart's
         return PageVerdict("rejected", f"Not exact: {count_samples(found.n)} were enough.", describe_rejection(found), "")

@@ -100,5 +100,7 @@ def build_picture_html(picture: BarPicture) -> str:
         for group in picture.groups
         for bar in group.bars
     )
-    key = "".join(f"<span>{f'<em class={role}></em>' if role else ''}{escape(words)}</span>" for role, words in picture.legend)
+    key = "".join(
+        f"<span>{f'<em class={role}></em>' if role else ''}<span>{escape(words)}</span></span>" for role, words in picture.legend
+    )
     return f"<figure><figcaption>{escape(picture.title)}</figcaption><div>{rows}</div><small>{key}</small></figure>"

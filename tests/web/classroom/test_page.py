@@ -15,11 +15,11 @@ from specviz.errors import SettingsError
 from specviz.evidence.mistakes.published import PUBLISHED_MISTAKES
 from specviz.evidence.sampling.certificate import ALTERED, CONFIRMED, check_certificate, read_certificate, redraw_certificate
 from specviz.settings import Settings
+from specviz.web.classroom import codes, state, view, words, work, worksheet_pdf
 from specviz.web.classroom import host as hosts
-from specviz.web.classroom import state, view, words, work, worksheet_pdf
 from specviz.web.classroom.export import build_offer
 from specviz.web.classroom.host import SampleRequest
-from specviz.web.classroom.records import KINDS, MAX_GAMMA, derive_task_seed
+from specviz.web.classroom.records import KINDS, MAX_GAMMA, ROOM_HOURS, derive_task_seed
 from specviz.web.classroom.state import Lesson, find_root, fit_to_room, is_local_address
 from specviz.web.classroom.view import EXAMPLE_EACH, EXAMPLE_MISTAKE, load_example
 from specviz.web.classroom.words import TASKS, TEXTS
@@ -104,14 +104,17 @@ def test_the_page_opens_with_what_a_class_makes_told_as_recorded(rooms):
     ]
     assert [one["frames"][-1]["n"] for one in drawn] == [n, n]
     assert drawn[0]["labels"] == drawn[1]["labels"] and drawn[0]["end"] == drawn[1]["end"], "the same rows on the same axis"
-    assert f"{n // EXAMPLE_EACH} students, {EXAMPLE_EACH} samples each" in read_page(app) and n % EXAMPLE_EACH == 0
+    page = read_page(app)
+    assert f"{n} recorded samples, as {n // EXAMPLE_EACH} students would draw" in page and n % EXAMPLE_EACH == 0
+    assert f"A sample is the next {known.settings.max_new_tokens} tokens." in page
     right, wrong = known.result.looks[-1]
     assert (right.verdict, wrong.verdict, wrong.n) == ("consistent", "rejected", n) and right.detectable_tv > 0.1
-    assert [one["answer"]["mark"] for one in drawn] == ["untold", "rejected"], (
-        "as on Is it exact?, so few samples find large differences only"
-    )
-    assert drawn[0]["answer"]["words"] == f"No difference that {n} samples could show."
+    assert [one["answer"]["mark"] for one in drawn] == ["consistent", "rejected"]
+    assert drawn[0]["answer"]["words"] == f"Exact, as far as {n} samples can tell."
+    assert drawn[0]["answer"]["details"] == TEXTS["more"], "so few samples find large differences only"
     counts = [dict(zip(one.shares.rows.labels, one.shares.rows.counts, strict=True)) for one in example.decoders]
+    assert drawn[0]["labels"] == ["woman", "man", "any other text"], "a word that hardly ever comes has no bar of its own"
+    assert [sum(one["frames"][-1]["shares"]) for one in drawn] == pytest.approx([1.0, 1.0])
     assert [sum(one.values()) for one in counts] == [n, n] and "woman" in drawn[1]["labels"], "every sample is in a bar"
     assert counts[1]["woman"] == 34 in wrong.counts, "the bar, the number and the test are of one group"
     assert (
@@ -119,14 +122,26 @@ def test_the_page_opens_with_what_a_class_makes_told_as_recorded(rooms):
     )
     assert f"temperature {known.settings.temperature:g}" in told, "it need not be that of the fields beside it"
     assert told in read_page(app) and drawn[1]["heading"] == "A bug: temperature on the draft only"
-    assert [bool(one["texts"]["outside"]) for one in drawn] == [False, True], "one key, with the sign of a bar outside its box"
-    page = read_page(app)
+    assert not any(one["texts"]["band"] or one["texts"]["outside"] for one in drawn), "one key stands over both charts"
+    (head,) = [one for one in list_html(app) if "example-key" in one]
+    assert all(f"<i class='{sign}'></i>" in head for sign in ("share", "exact", "band", "outside"))
     assert all(TASKS[kind]["title"] in page and TASKS[kind]["sees"] in page for kind in KINDS)
     assert "/room/' method='get'" in page and all(step["title"] in page for step in TEXTS["steps"])
 
 
+def test_the_field_of_a_code_shows_one_that_a_room_could_have():
+    shown = TEXTS["student_hint"].split()[-1]
+    assert len(shown) == codes.SHORT and set(shown) <= set(codes.LETTERS)
+    assert f"placeholder='{TEXTS['student_hint']}'" in words.build_code_form("/")
+
+
+def test_the_privacy_of_a_room_stands_beside_the_button_that_opens_it(rooms):
+    (head,) = [one for one in list_html(open_page()) if TEXTS["teach"] in one]
+    assert TEXTS["private_room"] in head and f"{ROOM_HOURS} hours" in TEXTS["private_room"]
+
+
 @pytest.mark.parametrize(("root", "said"), [("http://localhost:8501/", "reach_how"), ("https://a.example/", "reach")])
-def test_how_phones_reach_a_room_stands_beside_its_button(rooms, monkeypatch, root, said):
+def test_how_phones_reach_a_room_is_said(rooms, monkeypatch, root, said):
     monkeypatch.setattr(view, "_find_root", lambda: root)
     assert [name for name in ("reach_how", "reach") if TEXTS[name] in read_page(open_page())] == [said]
     commands = [one.value for one in open_page().code]
