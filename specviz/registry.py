@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 from specviz.errors import MAX_SHOWN, PluginError, SettingsError, suggest
 
 T = TypeVar("T")
+T2 = TypeVar("T2")  # of an argument
 F = TypeVar("F")  # what a decorator registers
 ROOT = Path(__file__).resolve().parents[1]
 log = logging.getLogger(__name__)
@@ -78,22 +79,29 @@ class Registry(MutableMapping[str, T]):
     def find_names_with(self, keyword: str, value: str) -> tuple[str, ...]:
         """Names whose decorator lists ``value`` in this argument, a tuple of texts that their entry has as a field.
 
-        A file of this project is only read, unless the argument is an expression. Other packages are imported.
+        Files are read as for ``read_argument``.
         """
-        return tuple(name for name in self.list_names() if value in self._read_argument(name, keyword))
+        return tuple(name for name in self.list_names() if value in self.read_argument(name, keyword, ()))
 
-    def _read_argument(self, name: str, keyword: str) -> tuple[str, ...]:
+    def read_argument(self, name: str, keyword: str, default: T2) -> T2:
+        """The argument of a name's decorator that its entry has as a field; ``default`` where it is left out or there is no such name.
+
+        A file of this project is only read, unless the argument is an expression. Other packages are imported; ``default`` where that
+        fails.
+        """
         if name in self._decorators and name not in self._entries:
             try:
                 given = self._decorators[name].get(keyword)
-                return ast.literal_eval(given) if given is not None else ()
+                return ast.literal_eval(given) if given is not None else default
             except ValueError:  # an expression
                 pass
         try:
             return getattr(self[name], keyword)
+        except KeyError:
+            return default
         except PluginError as error:
             self._report(name, error)
-            return ()
+            return default
 
     def _list_plugins(self) -> dict[str, EntryPoint]:
         """Name -> entry point, of other packages. A name of this project cannot be replaced."""

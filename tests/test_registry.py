@@ -9,18 +9,25 @@ import logging
 import re
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
+import torch
 
 from specviz.__main__ import build_parser
 from specviz.decoding.method_checks import build_rule, list_readers
 from specviz.decoding.run import record_run
 from specviz.errors import PluginError, SettingsError
+from specviz.evidence.analytic.along_text import TOLERANCE
+from specviz.evidence.decoder import ENGINE, SHARED, build_decoder
 from specviz.interface import Pair
 from specviz.proposers.registry import PROPOSERS, find_form
+from specviz.proposers.request import open_models
 from specviz.randomness import Prefix
 from specviz.registry import Registry
 from specviz.settings import Settings
+from specviz.speed.measurement.acceptance import refuse_unplanned
+from specviz.speed.records.server_commands import ServerCommand, build_server_commands
 from specviz.statistics.registry import STATISTICS, load_extra_statistics
 from specviz.verification.draft_tree import build_empty_tree
 from specviz.verification.registry import RULES
@@ -31,6 +38,7 @@ from tools import generated_docs
 ENTRY_POINTS = """
 [specviz.proposers]
 last-token = dummy_methods.proposer
+sharp-draft = dummy_methods.model_proposer
 
 [specviz.rules]
 strict = dummy_methods.rule:build_strict_rule
@@ -51,9 +59,34 @@ from specviz.proposers.copied import CopiedTokens
 from specviz.proposers.registry import register_proposer
 from specviz.verification.registry import DraftForm
 
-@register_proposer("last-token", title="the last token again", form=DraftForm(), reads=("gamma", "num_chains"))
+@register_proposer(
+    "last-token", title="the last token again", form=DraftForm(copies=True), reads=("gamma", "num_chains"), runs_model=False
+)
 def build(request):
     return CopiedTokens("last-token", lambda ids, count: [ids[-1]] * count, request.settings.gamma, request.target.vocabulary)
+""",
+    "model_proposer.py": """
+from dataclasses import replace
+from specviz.models.uncached import build_draft_reference
+from specviz.proposers.chains import build_chain, describe_chain
+from specviz.proposers.registry import register_proposer
+
+def sharpen(settings):
+    return replace(settings, temperature=0.5)
+
+COMMAND = {"server": "own", "language": "bash", "text": "serve {target} --tokens {gamma}", "note": "Version 1."}
+
+@register_proposer(
+    "sharp-draft",
+    title="the draft model at temperature 0.5",
+    form=describe_chain,
+    reads=("gamma",),
+    open_models=lambda pair, settings: (pair.open(settings)[0], pair.open(sharpen(settings))[1]),
+    build_reference=lambda pair, settings: build_draft_reference(pair, sharpen(settings)),
+    server_commands=(COMMAND,),
+)
+def build(request):
+    return build_chain(request, request.draft, "sharp-draft")
 """,
     "rule.py": """
 from specviz.verification.registry import RuleNeeds, register_rule
@@ -103,7 +136,7 @@ def package(tmp_path, monkeypatch):
     registries: tuple[Registry, ...] = (PROPOSERS, RULES, WARPERS, STATISTICS)
     yield tmp_path
     for one in registries:
-        for name in ("last-token", "strict", "flatten", "largest"):
+        for name in ("last-token", "sharp-draft", "strict", "flatten", "largest"):
             one._entries.pop(name, None)
         one._reported.clear()
     find_warpers.cache_clear()
@@ -152,6 +185,34 @@ def test_a_proposer_of_another_package_decodes_under_a_rule_of_it(package, pair)
     assert {one.source for round_ in trace.rounds for one in round_.proposals} == {"last-token"}
     assert sum(len(round_.committed) for round_ in trace.rounds) == 8
     assert not find_form(Settings(proposer="last-token")).fixed_length, "so shared distributions are not offered"
+
+
+def test_the_distribution_of_a_decoder_with_a_proposer_of_another_package_is_computed(package, pair):
+    """The proposer's registration says which distributions its draft tokens come from; one without a model has none."""
+    sharp = Settings(proposer="sharp-draft", gamma=2, max_new_tokens=3, prompt="Once upon", seed=3)
+    decoder = build_decoder("speculative", pair, sharp)
+    assert 0.0 < decoder.compute_analytic_tv(20) < TOLERANCE
+    assert decoder.modes == (SHARED, ENGINE), "a chain of a fixed length"
+    entry = PROPOSERS.find("sharp-draft")
+    text = pair.encode("Once upon a time there was a little girl")
+    reference, plain = (build(pair, sharp) for build in (entry.build_reference, PROPOSERS.find("draft").build_reference))
+    q, other = (one.distributions(text, 3)[0] for one in (reference, plain))
+    assert float((q - other).abs().sum(-1).min()) > 0.01, "it is not that of the draft method"
+    row = Prefix(tuple(text), 0, 4)
+    assert torch.allclose(open_models(pair, sharp)[1].distributions([row], build_empty_tree(1))[0, 0], q[-1], atol=1e-5)
+    assert build_decoder("speculative", pair, replace(sharp, proposer="last-token")).compute_analytic_tv(20) is None
+
+
+def test_what_a_plan_needs_of_a_proposer_is_declared_by_its_registration(package):
+    sharp, copied = (Settings(proposer=name) for name in ("sharp-draft", "last-token"))
+    assert build_server_commands(sharp, 3) == (
+        ServerCommand("own", "serve assets/models/storybook/target --tokens 3", "bash", "Version 1."),
+    )
+    assert build_server_commands(copied, 3) == () and len(build_server_commands(Settings(proposer="ngram"), 3)) > 1
+    names = ("sharp-draft", "last-token", "draft", "ngram", "uniform", "nobody")
+    assert [PROPOSERS.read_argument(name, "runs_model", True) for name in names] == [True, False, True, False, False, True]
+    for settings in (sharp, copied):
+        refuse_unplanned(settings)
 
 
 def test_a_rule_of_another_package_is_compared_with_what_a_proposer_guarantees(package):

@@ -14,12 +14,12 @@ from transformers.generation.streamers import BaseStreamer
 from specviz.decoding.engine import build_first_prefix
 from specviz.decoding.samples import NONE, Samples
 from specviz.errors import EvidenceError, SettingsError
-from specviz.evidence.analytic.fresh import build_generate_inputs, build_model_inputs
 from specviz.models.pairs.families import find_context
 from specviz.models.pairs.generation_rules import NO_RULES
 from specviz.models.pairs.loading import LoadedPair
 from specviz.models.pairs.mapped import MappedPair
 from specviz.models.pairs.shared_weights import silence_transformers
+from specviz.models.uncached import build_generate_inputs, build_model_inputs
 from specviz.progress import ProgressCallback, ignore_progress
 from specviz.settings import Settings
 from specviz.threads import FEW, PassThreads

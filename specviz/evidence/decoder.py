@@ -32,10 +32,8 @@ from specviz.models.cache.decoder import LARGE_VOCABULARY
 from specviz.models.continuations import MemoizedPaths
 from specviz.models.pairs.loading import LoadedPair
 from specviz.progress import ProgressCallback, ignore_progress
-from specviz.proposers.eagle import NAME as EAGLE
-from specviz.proposers.early_exit import NAME as EARLY_EXIT
 from specviz.proposers.no_draft import NoDraft
-from specviz.proposers.registry import find_form
+from specviz.proposers.registry import PROPOSERS, find_form
 from specviz.proposers.request import open_proposer
 from specviz.randomness import GatheredRandomness, PhiloxRandomness, Prefix, Randomness, StreamRandomness
 from specviz.settings import SAMPLING_FIELDS, SETTINGS, Settings
@@ -230,14 +228,13 @@ class Decoder:
     def compute_analytic_tv(self, positions: int | None = None) -> float | None:
         """Largest total variation between the decoder's own distribution and an uncached pass, along a text written by the target.
 
-        None for other decoders, for proposers without a model, for other rules, and if nothing is drafted.
+        None for other decoders, for proposers that declare no reference of their draft's distributions, for trees, chains of adaptive
+        length and other rules, and if nothing is drafted.
         """
         settings, positions = self.settings, positions or count_analytic_prefixes(self.pair.vocabulary)
-        usual = settings.proposer in ("draft", EAGLE, EARLY_EXIT) and (settings.draft_length_policy, settings.rule) == (
-            "fixed",
-            "token",
-        )
-        if self.name != SPECULATIVE or not usual or not settings.gamma or find_form(settings).branches:
+        has_reference = PROPOSERS.find(settings.proposer).build_reference is not None and not find_form(settings).branches
+        is_usual = (settings.draft_length_policy, settings.rule) == ("fixed", "token")
+        if self.name != SPECULATIVE or not has_reference or not is_usual or not settings.gamma:
             return None
         longer = replace(settings, max_new_tokens=positions + 8)
         rounds = sample_target_only(self.pair.open(longer)[0], PhiloxRandomness(settings.seed), longer, self.prompt)

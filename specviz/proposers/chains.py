@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from specviz.models.base import LanguageModel
+from specviz.models.uncached import build_draft_reference
 from specviz.proposers.adaptive import AdaptiveDraft, find_policy
 from specviz.proposers.base import Proposer
 from specviz.proposers.draft import DraftModel
@@ -33,6 +34,13 @@ def build_chain(request: DraftingRequest, source: LanguageModel, name: str = "dr
     return AdaptiveDraft(source, policy, name=name)
 
 
-@register_proposer("draft", title="draft model", form=describe_chain, reads=("gamma", "draft_length_policy"))
+@register_proposer(
+    "draft",
+    title="draft model",
+    form=describe_chain,
+    reads=("gamma", "draft_length_policy"),
+    build_reference=build_draft_reference,
+    server_commands="draft",
+)
 def _build_draft_chain(request: DraftingRequest) -> Proposer:
     return build_chain(request, request.draft)

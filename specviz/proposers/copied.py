@@ -45,7 +45,14 @@ def build_copying(request: DraftingRequest, name: str, follow: Continue) -> Copi
     return CopiedTokens(name, follow, request.settings.gamma, request.target.vocabulary, request.device)
 
 
-@register_proposer("ngram", title="n-grams of the text itself", form=DraftForm(), reads=("gamma",))
+@register_proposer(
+    "ngram",
+    title="n-grams of the text itself",
+    form=DraftForm(copies=True),
+    reads=("gamma",),
+    runs_model=False,
+    server_commands="ngram",
+)
 def _build_ngram_lookup(request: DraftingRequest) -> Proposer:
     return build_copying(request, "ngram", follow_own_text)
 

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from specviz.models.attachments.eagle import EAGLES, load_eagle
 from specviz.models.base import LanguageModel
+from specviz.models.pairs.loading import LoadedPair
+from specviz.models.uncached import UncachedDraftHead
 from specviz.proposers.base import HiddenStateProposer, Proposer
 from specviz.proposers.no_draft import NoDraft
 from specviz.proposers.registry import register_proposer
@@ -30,7 +33,18 @@ def _describe_eagle(settings: Settings) -> DraftForm:
     return DraftForm() if drafts_chain(settings) else describe_tree(settings)
 
 
-@register_proposer("eagle", title="EAGLE head", form=_describe_eagle, reads=("gamma", "tree", "siblings", "tree_budget", "eagle"))
+def _build_head_reference(pair: LoadedPair, settings: Settings) -> UncachedDraftHead:
+    head = EAGLES.find(pair.name, pair.target, settings.eagle, load_eagle)
+    return UncachedDraftHead(pair.target, head, settings, pair.vocabulary)
+
+
+@register_proposer(
+    "eagle",
+    title="EAGLE head",
+    form=_describe_eagle,
+    reads=("gamma", "tree", "siblings", "tree_budget", "eagle"),
+    build_reference=_build_head_reference,
+)
 def _build_eagle(request: DraftingRequest) -> Proposer:
     return build_head_proposer(request.open_eagle_head, request.settings)
 

@@ -107,6 +107,8 @@ def load_index(pair: LoadedPair, name: str) -> SuffixIndex:
     return known[name]
 
 
-@register_proposer("retrieval", title="retrieval from a text", form=DraftForm(), reads=("gamma", "text"))
+@register_proposer(
+    "retrieval", title="retrieval from a text", form=DraftForm(copies=True), reads=("gamma", "text"), runs_model=False
+)
 def _build_retrieval(request: DraftingRequest) -> Proposer:
     return build_copying(request, "retrieval", load_index(request.pair, request.settings.text).follow)

@@ -70,14 +70,16 @@ class ReversedDraft:
         return warp(torch.where(probs > 0, -probs.log(), -torch.inf), self.settings)
 
 
-@register_proposer("unigram", title="word frequencies", form=describe_chain, reads=("gamma", "draft_length_policy", "text"))
+@register_proposer(
+    "unigram", title="word frequencies", form=describe_chain, reads=("gamma", "draft_length_policy", "text"), runs_model=False
+)
 def _build_unigram(request: DraftingRequest) -> Proposer:
     """Chains from the token frequencies of the text that retrieval would read."""
     tokens = load_index(request.pair, request.settings.text).tokens
     return build_chain(request, build_word_frequencies(tokens, request.target.vocabulary, request.settings, request.device))
 
 
-@register_proposer("uniform", title="any token", form=describe_chain, reads=("gamma", "draft_length_policy"))
+@register_proposer("uniform", title="any token", form=describe_chain, reads=("gamma", "draft_length_policy"), runs_model=False)
 def _build_uniform(request: DraftingRequest) -> Proposer:
     """Chains from the uniform distribution over the tokens of the pair's tokenizer."""
     known = len(request.pair.tokenizer)

@@ -31,6 +31,7 @@ class DraftForm:
     # from a language model's distribution after the text before it. Many samples of one prompt can then be drawn at once, from
     # shared distributions (proposers.base.ChainProposer)
     fixed_length: bool = False
+    copies: bool = False  # whether the tree is a chain that the text alone determines, with one-hot distributions
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,10 +13,10 @@ from specviz.decoding.device.round import DeviceSteps
 from specviz.decoding.engine import advance_prefix
 from specviz.decoding.method_checks import build_rule
 from specviz.evidence.analytic.enumeration import BoxCutter, BoxRandomness, Components
-from specviz.evidence.analytic.fresh import UncachedModel, build_draft_reference
 from specviz.evidence.decoder import MEMOIZED
 from specviz.evidence.matrix import open_session
 from specviz.models.memoized import MemoizedPair
+from specviz.models.uncached import UncachedModel, build_draft_reference
 from specviz.proposers.draft import DraftModel
 from specviz.proposers.request import open_proposer
 from specviz.proposers.trees.fixed import FixedTree

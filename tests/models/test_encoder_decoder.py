@@ -14,9 +14,9 @@ import pytest
 from specviz.decoding.run import record_run
 from specviz.errors import SettingsError
 from specviz.evidence.analytic.along_text import TOLERANCE, check_along_text, check_pair_along_text
-from specviz.evidence.analytic.fresh import UncachedModel, build_model_inputs
 from specviz.models.pairs import pair as pair_module
 from specviz.models.pairs.loading import load_pair
+from specviz.models.uncached import UncachedModel, build_model_inputs
 from specviz.proposers.request import open_proposer
 from specviz.settings import Settings
 from specviz.trace import Trace

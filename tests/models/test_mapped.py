@@ -16,13 +16,13 @@ from specviz.decoding.sampler import Shard, sample_with_engine, sample_with_shar
 from specviz.errors import ModelError, SettingsError
 from specviz.evidence.analytic.along_text import check_pair_along_text
 from specviz.evidence.analytic.enumeration import Components, compute_text_tv, enumerate_output, enumerate_target
-from specviz.evidence.analytic.fresh import build_draft_reference
 from specviz.evidence.decoder import build_decoder
 from specviz.models.pairs.fingerprint import hash_pair
 from specviz.models.pairs.loading import build_pair, load_pair
 from specviz.models.pairs.mapped import MappedPair, keep_last
 from specviz.models.pairs.names import describe_draftable
 from specviz.models.pairs.renumbered import renumber_draft
+from specviz.models.uncached import build_draft_reference
 from specviz.proposers.adaptive import AdaptiveDraft, EntropyPolicy
 from specviz.proposers.draft import DraftModel
 from specviz.proposers.request import open_proposer

@@ -21,13 +21,13 @@ from specviz.decoding.method_checks import build_rule
 from specviz.errors import DamagedModelError, ModelError, SettingsError, UnsupportedModelError
 from specviz.evidence.analytic.along_text import check_pair_along_text
 from specviz.evidence.analytic.enumeration import Components, compute_text_tv, enumerate_output, enumerate_target
-from specviz.evidence.analytic.fresh import UncachedDraftHead
 from specviz.evidence.decoder import build_decoder
 from specviz.models.attachments import eagle as stored
 from specviz.models.attachments.eagle import EAGLES, WEIGHTS, load_eagle, save_eagle
 from specviz.models.attachments.folder import CONFIG
 from specviz.models.pairs.catalog import PAIRS, PairEntry
 from specviz.models.pairs.loading import load_pair
+from specviz.models.uncached import UncachedDraftHead
 from specviz.proposers.eagle import build_head_proposer
 from specviz.proposers.registry import find_form
 from specviz.proposers.request import open_proposer

@@ -10,8 +10,8 @@ from specviz.decoding.engine import decode, sample_target_only
 from specviz.decoding.run import record_run
 from specviz.decoding.sampler import Shard, sample_with_shared_distributions
 from specviz.errors import SettingsError
-from specviz.evidence.analytic.fresh import UncachedModel
 from specviz.models.pairs.loading import load_pair
+from specviz.models.uncached import UncachedModel
 from specviz.proposers import adaptive as policies
 from specviz.proposers.registry import PROPOSERS, find_form
 from specviz.proposers.request import open_proposer

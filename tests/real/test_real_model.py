@@ -14,11 +14,11 @@ import torch
 
 from specviz.decoding.run import record_run
 from specviz.evidence.analytic.along_text import check_pair_along_text
-from specviz.evidence.analytic.fresh import UncachedModel
 from specviz.evidence.decoder import ENGINE, SHARED, build_decoder, count_whole_samples
 from specviz.evidence.sampling.sampling_plan import SamplingPlan
 from specviz.evidence.sampling.session import Session
 from specviz.models.pairs.loading import load_pair
+from specviz.models.uncached import UncachedModel
 from specviz.progress import ignore_progress
 from specviz.randomness import Prefix
 from specviz.settings import Settings

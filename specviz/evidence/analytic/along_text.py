@@ -24,23 +24,13 @@ from torch import Tensor
 
 from specviz.decoding.engine import step
 from specviz.decoding.method_checks import build_rule
-from specviz.evidence.analytic.fresh import (
-    DraftReference,
-    OneTokenPasses,
-    UncachedDraftHead,
-    UncachedModel,
-    build_draft_reference,
-    build_target_reference,
-)
 from specviz.evidence.analytic.probes import LAST, RuleInput, measure_draft_distribution, measure_next_distribution
-from specviz.models.attachments.eagle import EAGLES, load_eagle
-from specviz.models.attachments.exits import find_exit
 from specviz.models.base import LanguageModel
 from specviz.models.pairs.loading import LoadedPair
+from specviz.models.uncached import DraftReference, OneTokenPasses, UncachedModel, build_target_reference
 from specviz.progress import ProgressCallback, ignore_progress
 from specviz.proposers.base import Proposer
-from specviz.proposers.eagle import NAME as EAGLE
-from specviz.proposers.early_exit import NAME as EARLY_EXIT
+from specviz.proposers.registry import PROPOSERS
 from specviz.proposers.request import open_proposer
 from specviz.randomness import Prefix, Purpose, Randomness
 from specviz.settings import GAMMA_MAX, Settings
@@ -63,7 +53,7 @@ class CheckedPosition:
     node: int  # its place in the round, from 0
     is_bonus: bool  # whether it is the bonus token
     tv: float  # total variation between the decoder's distribution and the target's, in [0, 1]
-    # how close the truncation of target or draft is to another result (see fresh.margin); inf: nothing is truncated
+    # how close the truncation of target or draft is to another result (see ``compute_margins``); inf: nothing is truncated
     margin: float
     # whether the proposer drew again here; not for a bonus token, nor where an earlier draft token is so close to an edge that it is
     # not drawn again: the draft's distribution then comes from the uncached pass
@@ -108,18 +98,11 @@ class AnalyticResult:
 
 
 def check_pair_along_text(pair: LoadedPair, settings: Settings, ids: Sequence[int], positions: int = 300) -> AnalyticResult:
-    """``analytic`` for the decoder that the settings name. Raises SettingsError for unknown names."""
+    """``check_along_text`` for the decoder that the settings name. Raises SettingsError for unknown names."""
     target, proposer = open_proposer(pair, settings)
-    fresh = build_target_reference(pair, settings)
-    if settings.proposer == EARLY_EXIT:
-        drafting: DraftReference = replace(fresh, exit_=find_exit(pair.name, pair.target, settings), processors=())
-    elif settings.proposer == EAGLE:
-        drafting = UncachedDraftHead(
-            pair.target, EAGLES.find(pair.name, pair.target, settings.eagle, load_eagle), settings, pair.vocabulary
-        )
-    else:
-        drafting = build_draft_reference(pair, settings)
-    return check_along_text(target, proposer, build_rule(settings), settings, ids, fresh, drafting, positions)
+    build_reference = PROPOSERS.find(settings.proposer).build_reference
+    fresh, fresh_draft = build_target_reference(pair, settings), build_reference(pair, settings) if build_reference else None
+    return check_along_text(target, proposer, build_rule(settings), settings, ids, fresh, fresh_draft, positions)
 
 
 def check_along_text(
@@ -138,7 +121,7 @@ def check_along_text(
     ``target``, ``proposer``, ``rule``: the decoder under test, as ``engine.step`` takes them. ``settings``: temperature and
     truncation define the target's distribution; the seed fixes the walk, gamma bounds the draft tokens. ``ids``: a text that
     neither model was trained on, longer than ``positions``. ``fresh``: the target's distributions, computed another way.
-    ``fresh_draft``: the draft's, likewise; None for a proposer without a draft model.
+    ``fresh_draft``: the draft's, likewise; None for a proposer that declares none.
     """
     rng = np.random.default_rng(settings.seed)
     places: list[CheckedPosition] = []

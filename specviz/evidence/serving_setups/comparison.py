@@ -18,11 +18,11 @@ from torch import Tensor
 from specviz.decoding.engine import decode, sample_target_only
 from specviz.errors import SpecvizError, TooLongError
 from specviz.evidence.analytic.along_text import AnalyticResult, check_along_text
-from specviz.evidence.analytic.fresh import OneTokenPasses, build_draft_reference
 from specviz.evidence.serving_setups.near_ties import measure_near_ties
 from specviz.evidence.serving_setups.records import LOSSY, REFERENCE, SETUPS, NearTies, SetupCheck, SetupComparison, SetupRow
 from specviz.evidence.serving_setups.targets import Ids, Places, ServedTarget, Source, TextExcerpt, open_setup, refuse_unsupported
 from specviz.models.pairs.loading import LoadedPair
+from specviz.models.uncached import OneTokenPasses, build_draft_reference
 from specviz.progress import Expect, ProgressCallback, ignore_progress, split_progress
 from specviz.proposers.draft import DraftModel
 from specviz.randomness import PhiloxRandomness

@@ -14,10 +14,10 @@ import torch
 from transformers import PreTrainedModel
 
 from specviz.decoding.device.choice import COMPILED
-from specviz.evidence.analytic.fresh import build_generate_inputs, build_model_inputs
 from specviz.evidence.assisted import build_generation_options
 from specviz.models.pairs.loading import LoadedPair
 from specviz.models.pairs.shared_weights import silence_transformers
+from specviz.models.uncached import build_generate_inputs, build_model_inputs
 from specviz.settings import SAMPLING_FIELDS, Settings
 from specviz.speed.measurement.clock import Clock, Lap
 from specviz.speed.measurement.costs import synchronize_device

@@ -59,6 +59,7 @@ from specviz.randomness import PhiloxRandomness, Randomness
 from specviz.settings import Settings
 from specviz.speed.measurement.text_passes import iterate_distributions
 from specviz.verification.overlap import compute_drafted_log_ratio, compute_drafted_probability, compute_overlap
+from specviz.verification.registry import DraftForm
 from specviz.verification.rule import Rule
 from specviz.verification.token import TokenRule
 
@@ -167,7 +168,6 @@ Ids = tuple[int, ...]
 Texts = Sequence[tuple[Ids, Sequence[int]]]  # prompt and continuation of each
 
 TEXTS_PER_BATCH = 32  # texts that are written side by side
-COPYING_PROPOSERS = ("ngram", "retrieval")
 COUNTED_RULES = ("token", "block")
 
 
@@ -183,17 +183,19 @@ def explain_unplanned(settings: Settings) -> SettingsError | None:
         return SettingsError(
             "draft-length-policy", settings.draft_length_policy, "fixed for a plan: it finds the best fixed length"
         )
-    if settings.proposer == "none" or not (find_form(settings).fixed_length or settings.proposer in COPYING_PROPOSERS):
-        chains = [name for name, entry in PROPOSERS.load_all().items() if entry.form(settings).fixed_length and name != "none"]
-        known = (*chains, *COPYING_PROPOSERS)
-        return SettingsError(
-            "proposer", settings.proposer, f"one of {', '.join(known)} for a plan: it counts chains of draft tokens"
-        )
+    if settings.proposer == "none" or not _is_counted(find_form(settings)):
+        forms = {name: entry.form(settings) for name, entry in PROPOSERS.load_all().items() if name != "none"}
+        names = ", ".join(name for name, form in forms.items() if _is_counted(form))
+        return SettingsError("proposer", settings.proposer, f"one of {names} for a plan: it counts chains of draft tokens")
     if settings.rule not in COUNTED_RULES:
         return SettingsError(
             "rule", settings.rule, f"{' or '.join(COUNTED_RULES)} for a plan: it counts what an exact rule accepts of a chain"
         )
     return None
+
+
+def _is_counted(form: DraftForm) -> bool:
+    return form.fixed_length or form.copies
 
 
 def has_same_weights(pair: LoadedPair) -> bool:

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from specviz.errors import Described, SettingsError
 from specviz.models.pairs.catalog import PAIRS
+from specviz.proposers.registry import PROPOSERS
 from specviz.records import ASSETS, Record, Schema, build, build_fields, read_text, record_key, to_json_fields, to_json_value
 from specviz.settings import GAMMA_MAX, Settings
 from specviz.speed.records.baseline import Baseline
@@ -29,9 +30,6 @@ DERIVED = {
     "lost": "lost",
     "lines": "server_commands",
 }  # name in a record -> property; written to a record for its readers; computed again when a plan is read back
-
-
-WITHOUT_MODEL = ("ngram", "retrieval", "unigram", "uniform")  # proposers that run no model
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +246,8 @@ class SpeedPlan(Record):
 
     def _count_draft_layers(self) -> int | None:
         """Layers of what drafts: 0 where no model does, None where it is not known."""
-        return 0 if self.settings.proposer in WITHOUT_MODEL else self.models.get("draft", {}).get("layers")
+        runs_model = PROPOSERS.read_argument(self.settings.proposer, "runs_model", True)
+        return self.models.get("draft", {}).get("layers") if runs_model else 0
 
     def compare_drafts(self) -> dict[DraftCosts, tuple[PlanRow, float]]:
         """With each of the cost model's other drafts: the row of the best gamma, and the speed-up at most, if all draft tokens were accepted.

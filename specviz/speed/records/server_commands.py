@@ -16,10 +16,11 @@ from typing import Any
 
 from specviz.models.pairs.catalog import PAIRS
 from specviz.models.pairs.names import PairPlaces, expand_path, parse_hub_name, parse_pair_name
+from specviz.proposers.registry import PROPOSERS, ServerCommands
 from specviz.records import ASSETS, load_toml
 from specviz.settings import LOOKUP_TOKENS, Settings
 
-SERVED_PROPOSERS = ("draft", "ngram")  # drafting methods that these servers have
+DRAFT, MAPPED = "draft", "mapped"  # tables of COMMANDS for a draft model with the target's tokenizer and with another one
 MIXED_WINDOWS = "some layers"  # of a plan's draft: which of them have a sliding window
 NOT_KNOWN: Mapping[str, Any] = MappingProxyType({})
 SERVED_RULE = "token"  # their acceptance rule
@@ -45,7 +46,7 @@ class ServerCommand:
 def build_server_commands(
     settings: Settings, gamma: int, draft_model: Mapping[str, Any] = NOT_KNOWN
 ) -> tuple[ServerCommand, ...]:
-    """vLLM, SGLang, transformers and llama.cpp with the pair and the drafting method of the settings.
+    """vLLM, SGLang, transformers and llama.cpp with the pair and the drafting method of the settings, as the method's registration declares.
 
     Args:
         settings: Pair, proposer, rule and sampling.
@@ -54,9 +55,11 @@ def build_server_commands(
             that mixes sliding and full attention unless all of its layers get caches of one kind.
 
     Returns:
-        Nothing for a drafting method, or a rule, that these servers do not have.
+        Nothing for a drafting method, or a rule, that servers do not have.
     """
-    if gamma < 1 or settings.proposer not in SERVED_PROPOSERS or settings.rule != SERVED_RULE:
+    nothing: ServerCommands = ()
+    declared = PROPOSERS.read_argument(settings.proposer, "server_commands", nothing)
+    if gamma < 1 or not declared or settings.rule != SERVED_RULE:
         return ()
     places = locate_models(settings.pair)
     (target, revision), (draft, draft_revision) = (_locate_model(place) for place in (places.target, places.draft))
@@ -82,10 +85,11 @@ def build_server_commands(
         "windows": " Without the last option it refuses a draft with sliding and full attention." if has_windows else "",
         "rounded": " The draft runs unrounded there: rounding it to 8 bits is this program's own." if places.rounded else "",
     }
-    kind = "ngram" if settings.proposer == "ngram" else "mapped" if "tokens" in draft_model else "draft"
+    if declared == DRAFT and "tokens" in draft_model:
+        declared = MAPPED
+    rows = COMMANDS[declared] if isinstance(declared, str) else declared
     return tuple(
-        ServerCommand(one["server"], one["text"].format(**values), one["language"], one["note"].format(**values))
-        for one in COMMANDS[kind]
+        ServerCommand(row["server"], row["text"].format(**values), row["language"], row["note"].format(**values)) for row in rows
     )
 
 

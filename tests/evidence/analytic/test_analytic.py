@@ -13,8 +13,8 @@ import pytest
 import torch
 
 from specviz.evidence.analytic.along_text import AnalyticResult, check_along_text, check_pair_along_text
-from specviz.evidence.analytic.fresh import UncachedModel
 from specviz.models.cache.decoder import CachedModel
+from specviz.models.uncached import UncachedModel
 from specviz.proposers.draft import DraftModel
 from specviz.proposers.no_draft import NoDraft
 from specviz.settings import Settings

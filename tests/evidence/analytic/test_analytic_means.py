@@ -7,8 +7,8 @@ import torch
 
 from specviz.evidence.analytic import along_text as tier
 from specviz.evidence.analytic.along_text import TOLERANCE, AnalyticResult
-from specviz.evidence.analytic.fresh import UncachedModel, compute_margins
 from specviz.evidence.analytic.probes import RuleInput, bisect_edges, measure_next_distribution, recover_distribution
+from specviz.models.uncached import UncachedModel, compute_margins
 from specviz.randomness import Prefix
 from specviz.settings import Settings
 from specviz.verification.draft_tree import DraftTree

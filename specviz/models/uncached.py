@@ -25,6 +25,17 @@ from specviz.verification.draft_tree import DraftTree, build_empty_tree
 from specviz.verification.warp import warp
 
 
+class DraftReference(Protocol):
+    """The distributions that a proposer's draft tokens are to be drawn from, computed without the decoder and its caches."""
+
+    def distributions(self, ids: Sequence[int], count: int) -> tuple[Tensor, Tensor]:
+        """Distributions after each of the last ``count`` tokens, (count, V) float64, and the margin of each, (count,).
+
+        The last ``count - 1`` tokens are draft tokens. The margin is that of ``compute_margins``; inf where nothing is truncated.
+        """
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class UncachedModel:
     """A network's distributions from the library's own forward pass over one whole sequence, without a cache."""
@@ -38,7 +49,7 @@ class UncachedModel:
 
     @torch.inference_mode()
     def distributions(self, ids: Sequence[int], count: int) -> tuple[Tensor, Tensor]:
-        """Distributions after each of the last ``count`` tokens, (count, V) float64, and the ``margin`` of each, (count,)."""
+        """Distributions after each of the last ``count`` tokens, (count, V) float64, and the margin of each, (count,)."""
         known = self.network.config.get_text_config().vocab_size
         tokens = [min(token, known - 1) for token in ids]
         early = self.exit_
@@ -70,7 +81,7 @@ class UncachedMappedDraft:
 
     @torch.inference_mode()
     def distributions(self, ids: Sequence[int], count: int) -> tuple[Tensor, Tensor]:
-        """As ``Fresh.distributions``. A row is zero where no shared token is possible."""
+        """As of ``DraftReference``. A row is zero where no shared token is possible."""
         context = find_context(self.network.config)
         probs, margins = torch.zeros(count, self.vocabulary, dtype=torch.float64), torch.full((count,), inf, dtype=torch.float64)
         for place, end in enumerate(range(len(ids) - count + 1, len(ids) + 1)):
@@ -98,7 +109,7 @@ class UncachedDraftHead:
 
     @torch.inference_mode()
     def distributions(self, ids: Sequence[int], count: int) -> tuple[Tensor, Tensor]:
-        """As Fresh's; of ``ids`` the last ``count - 1`` are draft tokens. Nothing is drafted after a text of one token: zeros."""
+        """As of ``DraftReference``; of ``ids`` the last ``count - 1`` are draft tokens. Nothing is drafted after a text of one token: zeros."""
         text = len(ids) - count + 1
         if text < 2:
             return torch.zeros(count, self.vocabulary, dtype=torch.float64), torch.full((count,), inf)
@@ -115,9 +126,6 @@ class UncachedDraftHead:
         logits = torch.stack(made).cpu()
         probs = torch.nn.functional.pad(warp(logits, self.settings), (0, self.vocabulary - logits.shape[-1]))
         return probs, compute_margins(logits, self.settings)
-
-
-DraftReference = UncachedModel | UncachedMappedDraft | UncachedDraftHead
 
 
 def build_draft_reference(pair: LoadedPair, settings: Settings) -> DraftReference:
@@ -157,7 +165,7 @@ class OneTokenPasses:
     source: ServedModel
 
     def distributions(self, ids: Sequence[int], count: int) -> tuple[Tensor, Tensor]:
-        """Distributions after each of the last ``count`` tokens, (count, V) float64, and the ``margin`` of each, (count,)."""
+        """Distributions after each of the last ``count`` tokens, (count, V) float64, and the margin of each, (count,)."""
         logits = torch.stack([self._logits(tuple(ids[:end])) for end in range(len(ids) - count + 1, len(ids) + 1)])
         return self.source.warp_logits(logits).cpu(), compute_margins(logits.cpu(), self.source.settings)
 
