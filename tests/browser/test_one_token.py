@@ -88,7 +88,7 @@ def test_dragging_changes_overlap_table_sentence_and_address_at_once(open_token)
 ENDS = {
     "p": "p the target’s",
     "q": "q the draft’s",
-    "residual": "p − q where p > q",
+    "residual": "p − q where p > q, rescaled to 1",
 }
 
 

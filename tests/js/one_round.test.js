@@ -84,9 +84,10 @@ test("a row reads the text and the draft tokens before its own, and nothing that
 });
 
 test("the board says what the target's probability means for a draft token", () => {
-  assert.deepEqual(describeChance(1, false), ["always accepted"]);
-  assert.deepEqual(describeChance(0.29, false), ["accepted 29% of the time"]);
-  assert.deepEqual(describeChance(0.29, true), ["accepted", "29%"]);
+  assert.equal(describeChance(1, 0, false), "always accepted");
+  assert.equal(describeChance(0.29, 0, false), "accepted 29% of the time");
+  assert.equal(describeChance(0.29, 1, false), "if reached, accepted 29% of the time");
+  assert.deepEqual([describeChance(0.29, 1, true), describeChance(1, 1, true)], ["29%", "always"]);
 });
 
 test("a round wrote its accepted tokens and the one that the rule added, each with the target's probability", () => {

@@ -2,14 +2,12 @@
 
 import { move, s, say, show } from "../lib/dom.js";
 import { number, percent } from "../lib/numbers.js";
-import { SLOTS, nameSlot, namesOf, makePanel, placePanel, placeBar, placeLine, writeValue } from "./panel.js";
+import { SLOTS, TICKS, drawTicks, findTop, makeTicks, nameSlot, namesOf, makePanel, placePanel, placeBar, placeLine, writeValue } from "./panel.js";
 import { plotIn, slot } from "./layout.js";
 
 const DIGIT = 7.6; // px of a character of a number
 const LEGEND = 20; // px of a row for it
 const ROOMY = 52; // px of a pair of bars, from which on both have room for theirs
-const TOPS = [[0.25, [0.1, 0.2]], [0.5, [0.25, 0.5]], [0.8, [0.4, 0.8]], [1, [0.5, 1]]]; // of the axis, and where it has lines
-const TICKS = { wide: 28, narrow: 36 }; // px for their numbers
 const ENTRIES = { // of the legend: classes of its swatch, and its words
   p: [["bar p"], "target p"],
   q: [["bar q"], "draft q"],
@@ -48,7 +46,7 @@ export function makeBars() {
   }));
   legend.append(...Object.values(entries).map(({ node }) => node));
   const axis = s("line", { class: "axis", x2: 1 });
-  const lines = [0, 1].map(() => ({ line: s("line", { class: "axis", x2: 1 }), text: s("text", { class: "tick" }) }));
+  const lines = makeTicks();
   const foot = s("text", { class: "foot" }), taken = s("text", { class: "taken" }, "overlap, taken away");
   const slots = Array.from({ length: SLOTS }, makeSlot);
   panel.node.append(legend, ...lines.flatMap(({ line, text }) => [line, text]), axis, foot, ...slots.map((one) => one.node), taken);
@@ -89,16 +87,8 @@ export function drawBars(panel, plan, probs, bars, frame, highest) {
   say(panel.sub, frame.uniforms ? uniformsSub(bars, plan) : probs ? probs.place : "");
   say(panel.foot, frame.uniforms ? uniformsFoot(bars, plan) : describeShares(probs, frame, plan));
   const most = frame.uniforms ? 1 : highest;
-  const [top, ticks] = TOPS.find(([end]) => most <= end) ?? TOPS.at(-1);
-  const scale = (plot.high - 18) / top; // and the number of the highest bar stands over it
-  for (const [i, { line, text }] of panel.lines.entries()) {
-    show(line, bars.length > 0);
-    show(text, bars.length > 0);
-    const y = plot.base - ticks[i] * scale;
-    placeLine(line, plot.left, y, plot.width);
-    move(text, plot.left - 6, y + 4);
-    say(text, String(ticks[i]));
-  }
+  const scale = (plot.high - 18) / findTop(most); // and the number of the highest bar stands over it
+  drawTicks(panel.lines, plot, scale, most, bars.length > 0);
   const places = bars.map((_, i) => slot(plot, i, bars.length, bars.at(-1).glyphs === null));
   const names = namesOf(bars, places, plan, ({ drafted }) => drafted);
   const least = frame.p && places[0]?.wide < ROOMY ? Infinity : 0;

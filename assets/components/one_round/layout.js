@@ -2,7 +2,7 @@
 
 export const NARROW = 900; // px: below it the words of two panels side by side run into each other
 const GAP = 16;
-const PASSES = 44; // px high: the passes under what they give, on a phone
+const PASSES = 132; // px high: the passes under what they give, on a phone
 const SHARE = 0.62; // of the width that the bars take on a wide page: the same at every step, so that no bar leaves its axis
 
 /** The panel that stands beside the bars at a step: none at the end of a round. */

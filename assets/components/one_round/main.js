@@ -21,6 +21,8 @@ import { drawHead, drawTransport, fillTransport, makeHead, makeMore, makeTranspo
 import { drawUniform, makeUniform } from "./uniform.js";
 
 const GAP = 12; // px between the rows, --space-more
+const SAID = 72; // px of the sentence and its note: their lines change from step to step, the picture's height does not
+const HIGH = 316; // px of the picture on a phone
 const HEADROOM = { wide: 222, narrow: 114 }; // the page's bar above, and the row of folds below; on a wide page the way to the next one, too
 const LESS_MOTION = "(prefers-reduced-motion: reduce)";
 
@@ -47,10 +49,11 @@ class RoundView {
     this.scene = h("div", { class: "picture" }, this.svg, this.uniform.form, this.last.drawing.form, this.asker.form, this.chain.node);
     this.sentence = h("p", { class: "sentence", "aria-live": "polite", role: "status" });
     this.note = h("p", { class: "aside" });
+    this.said = h("div", { class: "said" }, this.sentence, this.note);
     this.bar = makeTransport(this);
     this.bar.node.append(makeMore([h("label", { class: "rounds" }, "Show ", this.bar.rounds), this.tour.start, this.asker.toggle, this.head.live, this.bar.keys]));
     this.node = h("section", { class: "stage", "aria-label": "one round, step by step" },
-      this.head.notices, this.head.node, this.text.line, this.scene, this.bar.node, h("div", { class: "said" }, this.sentence, this.note), this.asker.card, this.tour.ring);
+      this.head.notices, this.head.node, this.text.line, this.scene, this.bar.node, this.said, this.asker.card, this.tour.ring);
     this.mirror = makeMirror();
     this.history = makeHistory((place) => this.payload && this.goTo(place.round, place.step));
     const forgetEscape = listenToKeys({ Escape: () => this.tour.turn(false) }, { ready: () => this.tour.on });
@@ -244,9 +247,9 @@ class RoundView {
     this.narrow = width < NARROW;
     this.node.classList.toggle("narrow", this.narrow);
     this.node.classList.toggle("grand", width >= 1400 && window.innerHeight >= 900);
-    const others = [...this.node.children].reduce((sum, one) => sum + (one === this.scene || one === this.tour.ring || !one.offsetHeight ? 0 : one.offsetHeight + GAP), 0);
+    const others = [...this.node.children].reduce((sum, one) => sum + (one === this.scene || one === this.tour.ring || !one.offsetHeight ? 0 : (one === this.said && !this.room ? SAID : one.offsetHeight) + GAP), 0);
     const free = this.room ? this.room.height - others : window.innerHeight - others - HEADROOM[this.narrow ? "narrow" : "wide"];
-    const height = this.narrow ? Math.max(this.room ? 208 : 240, Math.min(this.room ? 520 : 320, free)) : Math.max(this.room ? 208 : 264, Math.min(620, free));
+    const height = this.narrow ? (this.room ? Math.max(208, Math.min(520, free)) : HIGH) : Math.max(this.room ? 208 : 264, Math.min(620, free));
     const { fontSize, fontFamily } = getComputedStyle(this.bars.slots[0].name); // read here alone
     this.size = { width, height, font: `${fontSize} ${fontFamily}` };
     setSize(this.svg, width, height);

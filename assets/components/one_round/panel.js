@@ -1,9 +1,11 @@
 // What the three panels of the picture have in common: a back with titles, and bars with names and numbers.
 
 import { glyphLine } from "../lib/glyphs.js";
-import { move, place, s, say } from "../lib/dom.js";
+import { move, place, s, say, show } from "../lib/dom.js";
 
 export const SLOTS = 16; // a block's draft tokens, or a distribution's bars and the rest
+export const TICKS = { wide: 28, narrow: 36 }; // px for the numbers of the axis
+const TOPS = [[0.25, [0.1, 0.2]], [0.5, [0.25, 0.5]], [0.8, [0.4, 0.8]], [1, [0.5, 1]]]; // of the axis, and where it has lines
 const APART = 5; // px between two names
 const ROW = 14; // px between two rows of them
 const widths = new Map(); // of names, in their font
@@ -26,6 +28,26 @@ export function placePanel(panel, box, narrow) {
 export function placeLine(node, x, y, length) {
   node.setAttribute("x2", length.toFixed(2));
   move(node, x, y);
+}
+
+/** Where the axis of bars up to ``most`` ends: a round number. */
+export function findTop(most) { return chooseAxis(most)[0]; }
+
+function chooseAxis(most) { return TOPS.find(([end]) => most <= end) ?? TOPS.at(-1); }
+
+export function makeTicks() { return [0, 1].map(() => ({ line: s("line", { class: "axis", x2: 1 }), text: s("text", { class: "tick" }) })); }
+
+/** The lines of the axis and their numbers; none where there are no bars. */
+export function drawTicks(lines, plot, scale, most, there) {
+  const [, ticks] = chooseAxis(most);
+  for (const [i, { line, text }] of lines.entries()) {
+    show(line, there);
+    show(text, there);
+    const y = plot.base - ticks[i] * scale;
+    placeLine(line, plot.left, y, plot.width);
+    move(text, plot.left - 6, y + 4);
+    say(text, String(ticks[i]));
+  }
 }
 
 /** A rectangle from one probability to another. */
@@ -79,7 +101,8 @@ function measureWidth(name, font) {
   return width;
 }
 
-function shorten(name, font, room) {
+/** A name, cut with dots to so many px. */
+export function shorten(name, font, room) {
   if (measureWidth(name, font) <= room) return name;
   const letters = [...name];
   while (letters.length > 1 && measureWidth(`${letters.join("")}…`, font) > room) letters.pop();

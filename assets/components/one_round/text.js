@@ -66,6 +66,7 @@ export function fillText(parts, round, view) {
   parts.chips.scrollLeft = parts.tallest = 0;
   parts.chips.style.minHeight = "";
   parts.chips.replaceChildren(...[...parts.all, ...parts.braces].map(({ node }) => node), pass);
+  parts.pass = pass;
   parts.chips.classList.toggle("braced", parts.braces.length > 0);
   parts.sofar = (view.payload.prompt + round.text).replace(/\r\n?/g, "\n");
 }
@@ -158,8 +159,10 @@ function fadeChips(chips) {
   chips.classList.toggle("after", chips.scrollLeft < chips.scrollWidth - chips.clientWidth - 4);
 }
 
-/** Braces stand over the chips that they join; a run that wraps is braced on its first line. */
+/** Braces stand over the chips that they join; a run that wraps is braced on its first line. The name of the pass stands under the middle of its line. */
 export function placeBraces(parts) {
+  const end = parts.list.at(-1)?.node;
+  parts.pass.style.width = end ? `${end.offsetLeft + end.offsetWidth}px` : "";
   for (const brace of parts.braces) {
     const first = parts.all[brace.first].node;
     const line = parts.all.slice(brace.first, brace.last + 1).filter(({ node }) => node.offsetTop === first.offsetTop);

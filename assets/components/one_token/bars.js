@@ -79,7 +79,7 @@ function drawHalf(half, slot, probs, x, wide, plot, touched) {
   const value = slot[probs];
   const y = plot.base - value * plot.unit;
   placeRect(half.fill, x, wide, 0, value, plot);
-  const grip = Math.min(22, wide);
+  const grip = Math.min(22, wide - 8); // two of a pair do not touch
   place(half.grip, { x: x + (wide - grip) / 2, y: y - 4, width: grip, height: 8 });
   const top = Math.min(y - 26, plot.base - 48);
   place(half.reach, { x: probs === "p" ? x + wide + 1 - plot.step / 2 : x, y: top, width: plot.step / 2, height: plot.base - top }); // all of the place of a bar: a finger is wide

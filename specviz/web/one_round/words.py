@@ -131,7 +131,7 @@ class _RoundNarrator:
         if self.drafted == 0:
             return "Nothing was drafted: the target model reads the text in one pass and chooses the next token alone."
         where, last = ("the draft token", "it") if self.drafted == 1 else (f"all {self.drafted} draft tokens", "them")
-        return f"One target pass gives the target’s probabilities for {where} and for the token after {last}."
+        return f"One target pass gives the target’s probabilities for {where} and the token after {last}."
 
     def describe_check(self, decision: Decision, reason: bool) -> str:
         """``reason``: whether it explains why p/q is the right probability."""
@@ -248,7 +248,7 @@ def describe_large_pass(tokens: int) -> str:
     _, size = model.title.rsplit(" of ", 1)
     where = f"{size}\u00a0model,\u00a0{model.title.split(',')[0]}"
     ratio = model.compute_pass(tokens) / model.passes[1]
-    return f"On a large model ({where}), a pass over {tokens} tokens takes {ratio:.2f} times as long as a pass over one token."
+    return f"On a large model ({where}), it takes {ratio:.2f} times a one-token pass."
 
 
 # Around the steps -------------------------------------------------------------------------------------------------------------

@@ -47,11 +47,8 @@ def test_every_motion_has_one_line_that_starts_like_a_sentence_and_ends_with_a_f
 def test_the_pass_says_how_little_longer_several_tokens_take_than_one():
     """Numbers of the cost model's file: 5 tokens in 5.631 ms, one in 5.156 ms. Another model's, so on a line of their own."""
     step = next(step for step in build_trace_steps(traces.build_story()) if step.kind == "pass")
-    assert step.sentence.endswith("for all 4 draft tokens and for the token after them.")
-    assert (
-        step.note
-        == "On a large model (8B\u00a0model,\u00a0H200), a pass over 5 tokens takes 1.09 times as long as a pass over one token."
-    )
+    assert step.sentence.endswith("for all 4 draft tokens and the token after them.")
+    assert step.note == "On a large model (8B\u00a0model,\u00a0H200), it takes 1.09 times a one-token pass."
     assert [one.note for one in build_trace_steps(traces.build_story()) if one.note] == [step.note]
     assert build_trace_steps(traces.build_undrafted())[0].note == ""
 
