@@ -23,11 +23,6 @@ def compute_rows_end(*arms: CellShares) -> float:
     return min(1.05, max((max(1.08 * p, 1.05 * share, min(1.3 * p, 1.02 * high)) for p, share, high in bars), default=1.0))
 
 
-def compute_boxes_end(one: CellShares) -> float:
-    """Right end of the axis that holds every bar and every whole box."""
-    return min(1.05, 1.02 * max((*one.shares, *one.high, *one.probs)))
-
-
 def plot_cells(one: CellShares, end: float, kind: str = "light", hollow: bool = False) -> go.Figure:
     """Bars of the samples, over them the band of sampling noise and the marks of the exact distribution. ``kind``: light or dark page.
 

@@ -152,7 +152,7 @@ def test_the_page_opens_with_recorded_samples_waits_for_nothing_and_answers_last
     expect(count).to_contain_text("100,000 samples")
     expect(page.locator(".st-key-exactness-conditions")).to_contain_text("Recorded on")
     expect(page.locator(".filling")).to_have_count(2)  # and p-values
-    rings = page.locator(".filling.magnified .inBox .without").filter(visible=True)
+    rings = page.locator(".filling .strip .without").filter(visible=True)
     expect(rings).to_have_count(0)
     page.get_by_label("without a draft").check()
     expect(rings).to_have_count(9)  # the control, in every row
@@ -192,14 +192,17 @@ def test_the_first_screen_holds_a_whole_picture_its_answer_and_at_most_three_con
     expect(page.get_by_role("radio")).to_have_count(5)  # what to test, all in sight
     words = page.evaluate(FOLD_WORDS)
     assert words <= 60 or height > 900, words  # a large screen holds the runs as well
-    boxes = (
+    marks = (
         page.locator(".filling")
-        .first.locator(".inBox .band, .inBox .exact")
-        .evaluate_all("all => all.map((one) => one.getBoundingClientRect()).map(({ x, width }) => x + width / 2)")
+        .first.locator(".strip .exact")
+        .evaluate_all("all => all.map((one) => one.getBoundingClientRect().x)")
     )
-    assert max(abs(box - mark) for box, mark in zip(boxes[::2], boxes[1::2], strict=True)) < 1.5, (
-        "a box has its mark in the middle"
+    zero = (
+        page.locator(".filling")
+        .first.locator(".ticks span", has_text=re.compile("^0$"))
+        .evaluate("one => { const { x, width } = one.getBoundingClientRect(); return x + width / 2; }")
     )
+    assert max(marks) - min(marks) < 0.1 and abs(marks[0] + 1.5 - zero) < 1.5, "one axis for all texts, the target at its 0"
     page.close()
 
 

@@ -51,7 +51,7 @@ def test_a_mistake_is_caught_and_the_right_rule_passes(detected_page):
         "href", "https://github.com/ShopeeLLM/Spec-RL/issues/14"
     )
     expect(detected_page.locator(".filling .answer")).to_contain_text("Also reported in many other decoders")
-    assert detected_page.locator(".rail .share.outside").count() >= 1, "a bar ends outside its box"
+    assert detected_page.locator(".strip .dot.outside").count() >= 1, "a dot is outside its room"
     detected_page.get_by_text("Numbers, tests and the command").click()
     expect(detected_page.get_by_text("The right rule, tested alike, passes", exact=False)).to_be_visible(timeout=PATIENT)
     expect(detected_page.get_by_test_id("stDataFrame")).to_have_count(5, timeout=PATIENT)

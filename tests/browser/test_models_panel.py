@@ -99,7 +99,7 @@ def test_the_panel_fits_a_phone_and_its_targets_are_large_enough(page, server, o
     page.set_viewport_size({"width": 390, "height": 844})
     page.emulate_media(color_scheme=scheme)
     page.goto(f"{server}/exactness")
-    page.locator(".stage .rail").first.wait_for(timeout=PATIENT)  # the line stands below the histograms
+    page.locator(".stage .strip").first.wait_for(timeout=PATIENT)  # the line stands below the histograms
     resize(page, 390)
     at_rest(page)
     look_at(page, own_folders)

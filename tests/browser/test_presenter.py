@@ -320,7 +320,7 @@ SCREEN = """() => { const view = document.querySelector(".stMain.presenting"), b
       const drawn = one.querySelector(".main-svg").getBoundingClientRect();
       return Math.abs(drawn.width - one.getBoundingClientRect().width) < 3 && drawn.right <= box.right + 3;
     })}; }"""
-PICTURES = ".js-plotly-plot .main-svg, .stage .rail, .stage .track, .gaps .columns"  # a chart or a histogram
+PICTURES = ".js-plotly-plot .main-svg, .stage .strip, .stage .track, .gaps .columns"  # a chart or a histogram
 CHARTS = [page.path for page in PAGES.values() if page.ask and not page.presented_by_component]
 PRESENTED = dict.fromkeys(CHARTS, "?present=1") | {
     "drafting_methods": "?present=1&row=adversarial",  # a method whose round has a chart

@@ -1,4 +1,4 @@
-// A histogram that fills: the samples after 10, 20, 50, .. of them over the exact distribution, and the answer once all are there.
+// A histogram that fills: how far the samples are from the exact distribution after 10, 20, 50, .. of them, and the answer once all are there.
 
 import { fill } from "./fill.js";
 import { h, say, show } from "./dom.js";
@@ -6,15 +6,11 @@ import { h, say, show } from "./dom.js";
 const STEP = 260; // ms between two numbers of samples; the bars take as long to get there (histogram.css)
 const LIVE = 900; // ms, at most, for all of them where a visitor has waited for the samples
 const REST = 1e-12;
-const BOX = 0.5; // of a strip: the width of its box after all samples
-const WHOLE = 0.86; // and at most, after few of them
 const FALLING = 40; // dots that fall into the rows between two numbers of samples
-const CLEAR = 0.06; // of the strip, between a dot and an edge of the box
-const EDGE = 0.07; // of the strip, at each end: a dot that would stand there is off the scale
+const AIR = 1.15; // of the axis, beyond the farthest room or dot
+const EVEN = 0.05; // of a room: its ends differ by less
 const NARROW = 600; // px: below it the payload's ``few`` rows stand for all
 const WIDE = 940; // px from which the answer stands beside the bars
-const FINE = 0.03; // of a rail: a miss that whole bars do not show
-const THIN = 0.05; // of a rail: so is a box
 const SIGNS = { consistent: "✓", rejected: "✕", exact: "✓", untold: "–", unshown: "–", waiting: "" };
 
 /** Where playing begins: a histogram that only grew goes on from where it stands, any other begins anew. */
@@ -29,44 +25,48 @@ export function shareText(x) {
   return x >= 0.01 ? `${(100 * x).toFixed(1)}%` : `${(100 * x).toFixed(2)}%`;
 }
 
-/** A share of n samples: up to 100 of them give no decimals. */
-export function sampleText(x, n) {
-  return n > 100 ? shareText(x) : `${Math.round(100 * x)}%`;
+/** Shares as differences in percentage points, with their sign: +0.12, −39. fine: digits after the point. */
+export function pointsText(x, fine) {
+  const text = Math.abs(100 * x).toFixed(fine);
+  return `${Number(text) === 0 ? "" : x < 0 ? "−" : "+"}${text}`;
 }
 
-/** Whether whole bars are too coarse: all that end outside their boxes are near their marks, or where none does, all boxes are thin. end: the share at the right edge. */
-export function needsMagnifier(frame, exact, end) {
-  const rows = frame.shares.map((_, row) => row);
-  const misses = rows.filter((row) => isOutside(frame, row)).map((row) => Math.abs(frame.shares[row] - exact[row]) / end);
-  if (misses.length) return Math.max(...misses) < FINE;
-  return frame.n > 0 && Math.max(...rows.map((row) => (frame.high[row] - frame.low[row]) / end)) < THIN;
+/** The room that chance leaves, as differences in percentage points: −0.8 to +5.2, or the wider side of one that is even but for counting, ±0.37. */
+export function roomText(low, high, fine) {
+  const [from, to] = [low, high].map((x) => pointsText(x, fine));
+  return isEven(low, high) ? `±${pointsText(Math.max(-low, high), fine).slice(1)}` : `${from} to ${to}`;
 }
 
-/** Whether a bar ends outside the band of sampling noise. */
+function isEven(low, high) {
+  return high > 0 && Math.abs(low + high) < EVEN * high;
+}
+
+/** Digits after the point of differences of n samples: one more than a sample is worth. */
+export function countDigits(n) {
+  return n > 10_000 ? 2 : 1;
+}
+
+/** How far the axis goes to each side of the exact probability: beyond each room and each share of these frames. */
+export function findReach(frames, exact) {
+  const far = frames.flatMap((frame) => exact.flatMap((p, row) => [frame.shares[row], ...roomEnds(frame, row)].map((x) => Math.abs(x - p))));
+  return AIR * Math.max(REST, ...far);
+}
+
+/** Ticks of an axis from −reach to reach, at round numbers of points, with 0: three or five of them. */
+export function listTicks(reach) {
+  const most = reach / 1.15, power = 10 ** Math.floor(Math.log10(most)), step = [5, 2, 1].find((one) => one * power <= most) * power;
+  return most / step >= 2 ? [-2, -1, 0, 1, 2].map((one) => one * step) : [-step, 0, step];
+}
+
+/** Whether a share is outside its room. */
 export function isOutside({ n, shares, low, high }, row) {
   return n > 0 && !(shares[row] >= low[row] - REST && shares[row] <= high[row] + REST);
 }
 
-/** Ends of a box as it is drawn: half a sample beyond its outermost numbers, so that a bar that ends on one of them ends inside. */
-export function boxEnds({ n, low, high }, row) {
+/** Ends of a room as it is drawn: half a sample beyond its outermost numbers, so that a dot on one of them is inside. */
+export function roomEnds({ n, low, high }, row) {
   const half = n ? 0.5 / n : 0;
   return [Math.max(0, low[row] - half), Math.min(1, high[row] + half)];
-}
-
-/** Where a share stands in a strip, from 0 to 1: the middle ``BOX`` is its box, with the exact probability in the middle. Null: off the scale.
-
-It keeps clear of the box's edges, on its own side of them. box: the width of the box.
-*/
-export function placeInBox(x, exact, low, high, box = BOX) {
-  const side = x < exact ? -1 : 1, far = Math.abs(x - exact), reach = Math.max(REST, side * ((x < exact ? low : high) - exact));
-  const inside = x >= low - REST && x <= high + REST;
-  const from = (far / reach) * (box / 2), at = inside ? Math.min(box / 2 - CLEAR, from) : Math.max(box / 2 + CLEAR, from);
-  return at > 0.5 - EDGE ? null : 0.5 + side * at;
-}
-
-/** Width of the box of a strip after n of all samples: it narrows as they come in, by less than the room for chance does. */
-export function boxWidth(n, all) {
-  return n ? Math.min(WHOLE, BOX * (all / n) ** 0.125) : WHOLE;
 }
 
 /** How many of ``most`` dots fall into each row between two frames: as its part of the samples that come in. */
@@ -81,56 +81,29 @@ export function startEmpty(frames) {
   return frames[0].n ? [{ n: 0, shares: none, low: none, high: none }, ...frames] : frames;
 }
 
-/** A bar of samples and the mark of the exact probability, over the box of sampling noise. ``end``: the probability at the right edge. */
-export class Track {
-  constructor(exact, end) {
-    this.end = end;
-    const [bar, band, mark] = ["share", "band", "exact"].map((name) => h("i", { class: name }));
-    Object.assign(this, { band, bar, node: h("span", { class: "rail" }, bar, band, mark) });
-    mark.style.setProperty("--at", this.place(exact));
-  }
-
-  place(x) {
-    return `${(100 * Math.min(1, Math.max(0, x / this.end))).toFixed(2)}%`;
-  }
-
-  show(frame, row) {
-    const [low, high] = boxEnds(frame, row).map((x) => this.place(x));
-    this.bar.style.setProperty("--bar", frame.n ? this.place(frame.shares[row]) : "0%");
-    this.band.style.setProperty("--at", low);
-    this.band.style.setProperty("--bar", frame.n ? `${(parseFloat(high) - parseFloat(low)).toFixed(2)}%` : "0%");
-    show(this.band, frame.n > 0);
-    this.bar.classList.toggle("outside", isOutside(frame, row));
-  }
-}
-
-/** A row without its bar, magnified: the box equally wide in every row, the exact probability in its middle, a dot for the samples, a ring for the control's. */
+/** A row: its room around the exact probability, a bar from there to a dot for the samples, and a ring for the control's. */
 export class Strip {
-  constructor(exact, all, control) {
+  constructor(exact, control) {
     this.exact = exact;
-    this.all = all;
     this.control = control;
     this.dot = h("i", { class: "dot" });
     this.ring = h("i", { class: "without" });
-    this.node = h("span", { class: "inBox" }, h("i", { class: "band" }), h("i", { class: "exact" }), this.ring, this.dot);
+    this.bar = h("i", { class: "off-by" });
+    this.node = h("span", { class: "strip" }, h("i", { class: "band" }), this.bar, h("i", { class: "exact" }), this.ring, this.dot);
   }
 
-  show(frame, row) {
+  /** reach: share at the right end of the axis, from the exact probability on. */
+  show(frame, row, reach) {
     this.node.classList.toggle("none", !frame.n);
-    const hasControl = frame.n > 0 && this.control?.n === frame.n;
+    const hasControl = frame.n > 0 && this.control?.n === frame.n, place = (x) => 50 + (50 * (x - this.exact)) / reach;
     show(this.ring, hasControl);
     if (!frame.n) return;
-    this.node.style.setProperty("--box", `${(100 * boxWidth(frame.n, this.all)).toFixed(2)}%`);
-    this.put(this.dot, frame, row);
-    if (hasControl) this.put(this.ring, this.control, row);
-  }
-
-  put(dot, frame, row) {
-    const share = frame.shares[row], at = placeInBox(share, this.exact, frame.low[row], frame.high[row], boxWidth(frame.n, this.all));
-    dot.classList.toggle("beyond", at === null);
-    dot.classList.toggle("left", at === null && share < this.exact);
-    dot.classList.toggle("outside", isOutside(frame, row));
-    dot.style.setProperty("--at", `${(100 * (at ?? (share < this.exact ? EDGE : 1 - EDGE))).toFixed(2)}%`);
+    const [low, high] = roomEnds(frame, row).map(place), at = place(frame.shares[row]);
+    for (const [name, value] of [["--low", low], ["--high", high], ["--at", at], ["--from", Math.min(50, at)], ["--bar", Math.abs(at - 50)]]) this.node.style.setProperty(name, `${value.toFixed(2)}%`);
+    for (const one of [this.dot, this.bar]) one.classList.toggle("outside", isOutside(frame, row));
+    if (!hasControl) return;
+    this.ring.style.setProperty("--at", `${place(this.control.shares[row]).toFixed(2)}%`);
+    this.ring.classList.toggle("outside", isOutside(this.control, row));
   }
 
   /** Let dots fall from the first row to where this one's dot stands. top: px to fall; time: ms until the last is there. */
@@ -138,7 +111,7 @@ export class Strip {
     for (let nth = 0; nth < count; nth += 1) {
       const one = h("i", { class: "falling" }), delay = (time / 2) * ((nth + 0.5) / count);
       one.style.setProperty("--aside", `${((nth * 7) % 13) - 6}px`);
-      one.style.setProperty("--at", this.dot.style.getPropertyValue("--at") || "50%");
+      one.style.setProperty("--at", this.node.style.getPropertyValue("--at") || "50%");
       this.node.append(one);
       one.animate([{ transform: `translateY(${-top}px)`, opacity: 0 }, { opacity: 0.8, offset: 0.15 }, { transform: "none", opacity: 0.8 }],
         { duration: time / 2, delay, easing: "ease-in", fill: "backwards" }).onfinish = () => one.remove();
@@ -163,6 +136,8 @@ export class Histogram {
     this.again.addEventListener("click", () => this.play(0, STEP));
     this.names = h("div", { class: "cell names" });
     this.rows = h("div", { class: "cells", role: "img" });
+    this.axis = h("span", { class: "ticks" });
+    this.unit = h("span", { class: "unit" });
     this.key = h("div", {});
     this.aloud = h("p", { class: "aloud", role: "status" });
     this.sign = h("b", { class: "sign" });
@@ -174,7 +149,7 @@ export class Histogram {
     this.answer = h("div", { class: "answer" }, this.told, this.soFar);
     this.line = h("p", { class: "count" }, h("span", { "aria-hidden": "true" }, this.count, " ", this.of), this.again);
     this.node = h("section", { class: "stage filling" },
-      h("div", { class: "bars" }, h("div", { class: "top" }, this.name, this.line), h("div", {}, this.names, this.rows)),
+      h("div", { class: "bars" }, h("div", { class: "top" }, this.name, this.line), h("div", {}, this.names, this.rows, h("div", { class: "cell axis", "aria-hidden": "true" }, this.unit, h("span", { class: "value exactly" }), this.axis))),
       h("div", { class: "aside" }, this.answer, this.key, this.aloud));
   }
 
@@ -195,32 +170,31 @@ export class Histogram {
     const start = this.payload && this.payload.labels.join() === payload.labels.join() && this.payload.heading === payload.heading ? findStart(this.frames, frames, this.at) : 0;
     this.payload = payload;
     this.frames = frames;
-    this.fill(needsMagnifier(frames.at(-1), payload.exact, payload.end));
+    this.fill();
     this.arrange();
     this.play(start);
   }
 
-  /** Draw the rows. magnified: whether dots in boxes of one width stand for the bars. */
-  fill(magnified) {
-    const { labels, exact, end, conclusion, heading, texts, answer, control } = this.payload;
-    this.node.classList.toggle("magnified", magnified);
+  /** Draw the rows. */
+  fill() {
+    const { labels, exact, conclusion, heading, texts, answer, control } = this.payload;
     this.node.classList.toggle("roomy", Boolean(texts.roomy)); // few rows
     say(this.name, heading);
     say(this.again, texts.again);
+    say(this.unit, texts.unit);
     this.rows.setAttribute("aria-label", conclusion);
-    this.strips = [];
     this.parts = labels.map((label, row) => {
-      const track = magnified ? new Strip(exact[row], this.frames.at(-1).n, control) : new Track(exact[row], end), value = h("span", { class: "value" });
-      if (magnified) this.strips.push(track);
-      const node = h("div", { class: "cell" }, h("span", { class: "cellName" }, label), track.node, value, h("span", { class: "value exactly" }, shareText(exact[row])));
-      return { node, track, value };
+      const [value, room] = ["diff", "room"].map((name) => h("span", { class: `value ${name}` })), strip = new Strip(exact[row], control);
+      const node = h("div", { class: "cell" }, h("span", { class: "cellName" }, label), h("span", { class: "value exactly" }, shareText(exact[row])), strip.node, value, room);
+      return { node, strip, value, room };
     });
-    const sides = h("span", { class: "sides", "aria-hidden": "true" }, ...(texts.sides ?? []).map((words) => h("span", {}, words)));
-    const column = (sign, words, more = "") => h("span", { class: `value ${more}` }, h("i", { class: sign }), words);
-    this.names.replaceChildren(h("span", {}), magnified ? sides : h("span", {}), column(magnified ? "dot" : "share", texts.samples), column("exact", texts.exactly, "exactly"));
+    const last = this.frames.at(-1);
+    this.node.classList.toggle("even", exact.every((p, row) => isEven(last.low[row] - p, last.high[row] - p)));
+    const sides = h("span", { class: "sides", "aria-hidden": "true" }, ...texts.sides.map((words) => h("span", {}, words)));
+    const column = (sign, words, name) => h("span", { class: `value ${name}` }, h("i", { class: sign }), words);
+    this.names.replaceChildren(h("span", {}), column("exact", texts.exactly, "exactly"), sides, column("dot", texts.samples, "diff"), column("band", texts.room, "room"));
     this.rows.replaceChildren(...this.parts.map((one) => one.node));
-    const signs = (texts.signs ?? []).filter(([sign]) => labels.some((label) => label.includes(sign)));
-    const key = makeKey(magnified ? { ...texts, signs, band: texts.lane || texts.band, outside: "" } : { ...texts, signs, without: "" });
+    const key = makeKey({ ...texts, signs: (texts.signs ?? []).filter(([sign]) => labels.some((label) => label.includes(sign))) });
     this.key.replaceWith(key);
     this.key = key;
     this.offerControl(key.querySelector(".of-without"));
@@ -262,7 +236,7 @@ export class Histogram {
   /** Let the samples that come next fall into their rows. */
   fall(time) {
     const counts = countFalling(this.frames[this.at], this.frames[this.at + 1]);
-    this.strips.forEach((strip, row) => strip.drop(counts[row], strip.node.offsetTop + strip.node.offsetHeight, time));
+    this.parts.forEach(({ strip }, row) => strip.drop(counts[row], strip.node.offsetTop + strip.node.offsetHeight, time));
   }
 
   show(at) {
@@ -273,11 +247,19 @@ export class Histogram {
     say(this.count, number(n));
     say(this.of, fill(n < all ? texts.of : texts.all, { n: number(all) }));
     this.again.classList.toggle("off", !there || this.frames.length < 3);
-    this.parts.forEach(({ track, value }, row) => {
-      track.show(frame, row);
+    const { exact, control, reach } = this.payload, fine = countDigits(n);
+    const end = Math.max(reach ?? 0, findReach([frame, ...(control?.n === n ? [control] : [])], exact));
+    this.parts.forEach(({ strip, value, room }, row) => {
+      strip.show(frame, row, end);
       value.classList.toggle("outside", isOutside(frame, row));
-      say(value, n ? sampleText(frame.shares[row], n) : "");
+      say(value, n ? pointsText(frame.shares[row] - exact[row], fine) : "");
+      say(room, n ? roomText(frame.low[row] - exact[row], frame.high[row] - exact[row], fine) : "");
     });
+    this.axis.replaceChildren(...(n ? listTicks(end) : []).map((at) => {
+      const tick = h("span", {}, pointsText(at, 4).replace(/\.?0+$/, ""));
+      tick.style.setProperty("--at", `${50 + (50 * at) / end}%`);
+      return tick;
+    }));
     const outside = this.key.querySelector(".of-outside");
     if (outside) show(outside, this.parts.some((_, row) => isOutside(frame, row)));
     this.node.classList.toggle("underway", !there); // the answer keeps its place until the bars have arrived

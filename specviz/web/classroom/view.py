@@ -14,7 +14,6 @@ import streamlit as st
 from specviz.errors import SettingsError, SpecvizError
 from specviz.evidence.mistakes.published import REPORTED
 from specviz.evidence.testing.results import CellShares
-from specviz.figures.cell_shares import compute_rows_end
 from specviz.figures.components import read_styles
 from specviz.web.classroom import export as exports
 from specviz.web.classroom import words, work
@@ -40,7 +39,7 @@ from specviz.web.common.figure_cache import draw_cached
 from specviz.web.common.html import ALL_SIGNS, escape_markdown
 from specviz.web.common.links import list_unknown_keys
 from specviz.web.common.page_head import end_with_row, show_page_head
-from specviz.web.common.side_by_side.payload import LEAST, build_frames, build_histogram
+from specviz.web.common.side_by_side.payload import LEAST, build_frames, build_histogram, compute_reach
 from specviz.web.common.side_by_side.payload import TEXTS as HISTOGRAM
 from specviz.web.common.side_by_side.state import load_recorded_samples
 from specviz.web.common.side_by_side.view import histogram
@@ -175,8 +174,8 @@ def show_example_samples() -> None:
 
 
 def _build_example_frames(shares: CellShares, other: CellShares) -> dict[str, Any]:
-    """The bars of a decoder on the axis of both; rare words share one."""
-    return build_frames((shares,), least=LEAST) | {"end": compute_rows_end(shares, other)}
+    """The dots of a decoder on the axis of both; rare words share one."""
+    return build_frames((shares,), least=LEAST) | {"reach": compute_reach(shares, other)}
 
 
 @dataclass(frozen=True, slots=True)

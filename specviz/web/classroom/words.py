@@ -68,7 +68,7 @@ def build_code_form(root: str) -> str:
 
 def build_example_head(title: str, caption: str) -> str:
     """What stands over both charts of the example, as HTML: a title, what is counted, and one key."""
-    signs = (("share", "samples"), ("exact", "exactly"), ("band", "band"), ("outside", "outside"))
+    signs = (("band", "band"), ("outside", "outside"))
     key = "".join(f"<li><i class='{sign}'></i><span>{escape(HISTOGRAM[name])}</span></li>" for sign, name in signs)
     return (
         f"<h2>{escape(title)}</h2><figure class='example-key'><figcaption>{escape(caption)}</figcaption><ul>{key}</ul></figure>"

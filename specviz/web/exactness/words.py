@@ -110,11 +110,11 @@ def build_seed_verdict(p_values: SeedPValues) -> PageVerdict:
     if runs < SEEDS:
         return PageVerdict("waiting", f"{runs} of {SEEDS} runs so far.", "The answer comes when all are there.")
     if p_values.is_uniform:
-        return PageVerdict("consistent", "As even as chance allows.", "No bar ends outside its box.")
+        return PageVerdict("consistent", "As even as chance allows.", "No dot is outside its room.")
     return PageVerdict(
         "rejected",
         "Not spread evenly.",
-        "Some bars end outside their boxes, which happens to an exact decoder once in 100 times.",
+        "Some dots are outside their rooms, which happens to an exact decoder once in 100 times.",
     )
 
 

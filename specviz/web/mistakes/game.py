@@ -13,6 +13,10 @@ from specviz.web.front.words import TEXTS as FRONT
 from specviz.web.mistakes.words import TEXTS, list_wrong
 
 NEEDED = range(30, 1000)  # samples that a game may take: fewer are no riddle
+SHARED = (
+    "title", "exact", "chance", "wrote", "decoder", "last", "name", "others", "signs", "more", "hint", "drawn", "far", "heard", "right", "wrong",
+    "overlooked", "reported", "power",
+)  # sentences of the front page's game  # fmt: skip
 MOST = 1000  # samples of each decoder that can be drawn (assets/components/lib/samples.js)
 
 
@@ -46,7 +50,7 @@ def build_game_payload(seed: int) -> dict[str, Any] | None:
 def build_game_texts() -> dict[str, Any]:
     """Words around the game: those of the front page's, and the page's own."""
     own = TEXTS["game"]
-    return FRONT["game"] | own | {"bugs": own["bugs"].format(all=len(list_wrong()))}
+    return {name: FRONT["game"][name] for name in SHARED} | own | {"bugs": own["bugs"].format(all=len(list_wrong()))}
 
 
 def describe_record() -> str:

@@ -21,7 +21,7 @@ from specviz.web.common.html import ALL_SIGNS, escape_markdown
 from specviz.web.common.page_head import end_with_row, show_page_head
 from specviz.web.common.side_by_side.payload import TEXTS as HISTOGRAM
 from specviz.web.common.side_by_side.payload import build_histogram, build_result_frames
-from specviz.web.common.side_by_side.words import RULE, build_heading, build_verify_command, describe_origin
+from specviz.web.common.side_by_side.words import RULE, build_verify_command, describe_origin
 from specviz.web.mistakes import export, figures, words, work
 from specviz.web.mistakes.game import build_game_payload, build_game_texts, describe_record
 from specviz.web.mistakes.state import FIRST, HIDDEN, MistakeQuestion, MistakeState
@@ -133,7 +133,7 @@ def show_samples(state: MistakeState) -> None:
     verdict = words.build_verdict(state)
     payload = build_histogram(
         build_result_frames(state.shown_result, few=True),
-        build_heading(question.settings),
+        words.build_mistake_heading(question),
         verdict,
         words.list_verdict_links(question, verdict),
         texts=HISTOGRAM | {"answerFirst": "top"},

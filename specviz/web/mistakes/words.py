@@ -20,6 +20,7 @@ from specviz.web.common.side_by_side.words import (
     PageVerdict,
     announce_next_test,
     build_early_verdict,
+    build_heading,
     count_samples,
     describe_conditions,
     describe_detectable,
@@ -131,15 +132,15 @@ def describe_run(state: MistakeState) -> str:
     if n and state.has_own_result:
         said += f" · {n:,} samples of each so far"
     slow = f" Sampling it takes the full decoder, so this page draws at most {question.max_samples:,} samples."
-    return f"{said}. {_explain_settings(question)}{'' if question.on_shared_distributions else slow}"
+    return f"{said}. {TEXTS['settings']}{'' if question.on_shared_distributions else slow}"
 
 
-def _explain_settings(question: MistakeQuestion) -> str:
-    """Why the settings are not those of Is it exact?, whose temperature is named where it differs."""
+def build_mistake_heading(question: MistakeQuestion) -> str:
+    """What stands over the samples. It names the temperature of Is it exact?, which has the same picture, where it differs."""
     recorded = load_recorded_samples()
     usual = recorded.exactness.settings.temperature if recorded else question.settings.temperature
     differs = usual != question.settings.temperature
-    return str(TEXTS["other_settings"].format(temperature=f"{usual:g}") if differs else TEXTS["settings"])
+    return build_heading(question.settings) + (TEXTS["other_settings"].format(temperature=f"{usual:g}") if differs else "")
 
 
 def describe_question(question: MistakeQuestion) -> str:
@@ -169,7 +170,7 @@ def build_verdict(state: MistakeState) -> PageVerdict:
     if not mistake.can_be_sampled:
         tier = UNSAMPLED_TIERS[mistake.tier]
         return PageVerdict("unshown", tier["verdict"], f"{tier['instead']} {reported}".strip())
-    if early := build_early_verdict(state, "Draw samples: those outside the blue boxes show the bug."):
+    if early := build_early_verdict(state, "Draw samples: dots outside their blue rooms show the bug."):
         return early
     if result.n == result.same:
         words = f"On this text the two decoders wrote the same in all {result.n:,} samples: with the same random numbers the bug changes nothing here."

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from specviz.evidence.testing.results import CellShares
-from specviz.figures.cell_shares import compute_boxes_end, compute_rows_end
 from specviz.figures.charts import shorten_label
 from specviz.records import load_toml
 from specviz.web.common.side_by_side.words import SPACE, PageVerdict, write_plain_labels
 
 TEXTS = load_toml("texts/side_by_side")["histogram"]
+AIR = 1.15  # of the axis, beyond the farthest room or dot (assets/components/lib/histogram.js)
 DIGITS = 5  # of a share that is only drawn
 LEAST = 0.01  # smallest probability of a row of its own on a phone, where ``few`` stands for all rows
 
@@ -25,8 +25,8 @@ def build_frames(steps: Sequence[CellShares], pooled: bool = True, least: float 
         least: Smallest probability of a cell with a bar of its own, if small ones share one.
 
     Returns:
-        ``labels`` and ``exact`` of the rows, heaviest first; ``end`` of the axis; ``conclusion`` in words; ``frames``, each with n, and
-        ``shares``, ``low`` and ``high`` of every row.
+        ``labels`` and ``exact`` of the rows, heaviest first; ``conclusion`` in words; ``frames``, each with n, and ``shares``, ``low`` and
+        ``high`` of every row.
     """
     drawn = [step.merge_rows(least) if pooled else step for step in steps]
     last = drawn[-1]
@@ -37,10 +37,15 @@ def build_frames(steps: Sequence[CellShares], pooled: bool = True, least: float 
     return {
         "labels": [shorten_label(label) for label in write_plain_labels(last.labels)],
         "exact": list(last.probs),
-        "end": compute_rows_end(*(step for step in drawn if step.n >= last.n / 100)) if pooled else compute_boxes_end(last),
         "conclusion": steps[-1].conclusion,
         "frames": frames,
     }
+
+
+def compute_reach(*arms: CellShares) -> float:
+    """How far a common axis of several histograms goes to each side of the exact probability, as a share."""
+    rows = [row for one in (arm.rows for arm in arms) for row in zip(one.probs, one.shares, one.low, one.high, strict=True)]
+    return AIR * max((abs(x - p) for p, *ends in rows for x in ends), default=1.0)
 
 
 def build_histogram(
@@ -56,12 +61,12 @@ def build_histogram(
 
     Args:
         frames: As ``build_frames`` returns them.
-        heading: What stands over the bars.
+        heading: What stands over the rows.
         verdict: Shown once the last bars have arrived; None: no answer.
         links: After the verdict's details, words and addresses.
         texts: Of the component, with the keys of TEXTS.
         is_live: Whether the visitor has waited for the samples, so that the bars arrive at once.
-        control: As many samples without a draft, shown where the ends of the bars are magnified.
+        control: As many samples without a draft, shown beside them.
     """
     answer = None
     if verdict is not None:
@@ -91,4 +96,4 @@ def _build_filling(result: Any, few: bool) -> dict[str, Any]:
     if not few:
         return frames
     fewer = build_frames(result.filling, least=LEAST)
-    return frames | {"few": {name: fewer[name] for name in ("labels", "exact", "end", "frames")}}
+    return frames | {"few": {name: fewer[name] for name in ("labels", "exact", "frames")}}

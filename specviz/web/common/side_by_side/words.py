@@ -115,7 +115,7 @@ def write_plain_labels(labels: Sequence[str]) -> list[str]:
 def describe_excess(shares: CellShares) -> str:
     """Where the samples are farthest from the exact distribution, as a clause: “woman who” came 23 times in 100, not 62.
 
-    Empty where all bars end in their boxes: the test then found a difference that no single bar shows.
+    Empty where all are in their rooms: the test then found a difference that no single text shows.
     """
     one = shares.rows
     counts = {label: (count, one.n * prob) for label, count, prob in zip(one.labels, one.counts, one.probs, strict=True)}
