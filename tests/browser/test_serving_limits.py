@@ -28,7 +28,7 @@ def test_comparisons_stand_in_the_address_and_a_comparison_is_begun_and_stopped(
     expect(page.locator(".st-key-screen-serving_limits-margins .answer-line")).to_contain_text(
         "write the same tokens in", timeout=PATIENT
     )
-    page.get_by_text("The same on a text of yours").click()
+    page.get_by_text("Try it on your own text").click()
     field = page.get_by_label("Text to continue", exact=True)
     field.fill(NASTY[:30])
     field.press("Control+Enter")

@@ -229,13 +229,12 @@ def curl_quotes(text: str) -> str:
 
 
 def build_fork(story: NearTieStory, notes: Mapping[str, str], shares: str) -> str:
-    """Build two texts as HTML: their common beginning, and in each way how far one of two next words leads, and how it goes on.
+    """Build two texts as HTML: their common beginning, and in each way the share of either of two next words, and how it goes on.
 
-    A bar goes from the middle, which is a tie, to the side of the word that leads. Both ways have one scale.
+    A bar is 100%, divided between the two words; a mark in its middle is a tie. Both ways have this scale.
     notes: what a number type is, by its name; shares: a sentence with places for the word that leads and its lead in percentage points.
     """
     ways = ""
-    reach = 1.25 * max(abs(one - other) for one, other in map(story.compare_tokens, (0, 1)))
     for way, (name, rest) in enumerate(zip(story.names, story.after, strict=True)):
         one, other = story.compare_tokens(way)
         note = f" <small>{escape(notes[name])}</small>" if name in notes else ""
@@ -244,8 +243,14 @@ def build_fork(story: NearTieStory, notes: Mapping[str, str], shares: str) -> st
             f"<b class='{'best' if token == story.tokens[way] else 'second'}'>{escape(token.strip())} <span>{share:.2%}</span></b>"
             for token, share in zip(story.tokens, (one, other), strict=True)
         )
-        width = 50.0 * abs(one - other) / reach if reach else 0.0
-        bar = f"<i><em style='left:{50.0 - (width if one > other else 0.0):.2f}%;width:{width:.2f}%'></em></i>"
+        bar = (
+            "<i>"
+            + "".join(
+                f"<em class='{'best' if token == story.tokens[way] else 'second'}' style='width:{100.0 * share:.2f}%'></em>"
+                for token, share in zip(story.tokens, (one, other), strict=True)
+            )
+            + "<u>50%</u></i>"
+        )
         said = f"<q><b>{escape(word)}</b>{escape(curl_quotes(rest))}</q>"
         said_of_bar = f"<p class='shares'>{escape(shares.format(word=word, lead=f'{abs(lead):.2g}'))}</p>"
         ways += f"<div><h3>{escape(name)}{note}</h3><p class='words'>{words}</p>{bar}{said_of_bar}<p class='writes'><span>so it writes</span>{said}</p></div>"
