@@ -175,7 +175,8 @@ def show_example_samples() -> None:
 
 def _build_example_frames(shares: CellShares, other: CellShares) -> dict[str, Any]:
     """The dots of a decoder on the axis of both; rare words share one."""
-    return build_frames((shares,), least=LEAST) | {"reach": compute_reach(shares, other)}
+    mine, others = (build_frames((one,), least=LEAST) for one in (shares, other))
+    return mine | {"reach": compute_reach(mine, others)}
 
 
 @dataclass(frozen=True, slots=True)

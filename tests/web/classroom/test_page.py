@@ -126,7 +126,7 @@ def test_the_page_opens_with_what_a_class_makes_told_as_recorded(rooms):
     assert told in read_page(app) and drawn[1]["heading"] == "A bug: temperature on the draft only"
     assert not any(one["texts"]["band"] or one["texts"]["outside"] for one in drawn), "one key stands over both charts"
     (head,) = [one for one in list_html(app) if "example-key" in one]
-    assert all(f"<i class='{sign}'></i>" in head for sign in ("share", "exact", "band", "outside"))
+    assert all(f"<i class='{sign}'></i>" in head for sign in ("band", "outside"))
     assert all(TASKS[kind]["title"] in page and TASKS[kind]["sees"] in page for kind in KINDS)
     assert "/room/' method='get'" in page and all(step["title"] in page for step in TEXTS["steps"])
 

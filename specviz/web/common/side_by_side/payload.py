@@ -11,7 +11,7 @@ from specviz.records import load_toml
 from specviz.web.common.side_by_side.words import SPACE, PageVerdict, write_plain_labels
 
 TEXTS = load_toml("texts/side_by_side")["histogram"]
-AIR = 1.15  # of the axis, beyond the farthest room or dot (assets/components/lib/histogram.js)
+AIR = 1.2  # of a common axis, beyond the farthest room or dot: no less than that of one histogram (assets/components/lib/histogram.js)
 DIGITS = 5  # of a share that is only drawn
 LEAST = 0.01  # smallest probability of a row of its own on a phone, where ``few`` stands for all rows
 
@@ -42,10 +42,16 @@ def build_frames(steps: Sequence[CellShares], pooled: bool = True, least: float 
     }
 
 
-def compute_reach(*arms: CellShares) -> float:
-    """How far a common axis of several histograms goes to each side of the exact probability, as a share."""
-    rows = [row for one in (arm.rows for arm in arms) for row in zip(one.probs, one.shares, one.low, one.high, strict=True)]
-    return AIR * max((abs(x - p) for p, *ends in rows for x in ends), default=1.0)
+def compute_reach(*drawn: Mapping[str, Any]) -> float:
+    """How far a common axis of several histograms goes to each side of the exact probability, as a share. drawn: as of ``build_frames``."""
+    far = [
+        abs(x - p)
+        for one in drawn
+        for frame in one["frames"]
+        for name in ("shares", "low", "high")
+        for x, p in zip(frame[name], one["exact"], strict=True)
+    ]
+    return AIR * max(far)
 
 
 def build_histogram(
