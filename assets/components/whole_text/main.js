@@ -126,7 +126,7 @@ class Lanes {
   draw() {
     const { now, payload } = this;
     for (const lane of this.lanes) drawLane(lane, now, payload.done);
-    const zoom = chooseZoom(payload.done ? now : null, payload.end);
+    const zoom = chooseZoom(payload.done && this.tracks.width >= NARROW ? now : null, payload.end); // a phone has both ends from the beginning
     if (this.tracks.zoom !== zoom) {
       this.tracks.zoom = zoom;
       drawTracks(this.tracks, payload);
@@ -165,14 +165,16 @@ class Lanes {
 
 /** How much faster it was, in large type, and the two numbers that it comes of: of the whole text, at every moment of a replay. */
 function makeAnswer() {
-  const [text, factor, unit, passes] = [h("span", {}), h("b", {}), h("span", {}), h("p", { class: "why" })];
-  return { node: h("div", { class: "answer" }, h("p", { class: "found" }, text, " ", factor, " ", unit), passes), text, factor, unit, passes };
+  const [text, factor, unit, average, passes] = [h("span", {}), h("b", {}), h("span", {}), h("span", {}), h("p", { class: "why" })];
+  return { node: h("div", { class: "answer" }, h("p", { class: "found" }, text, " ", h("span", { class: "speed" }, factor, " ", unit), " ", average), passes), text, factor, unit, average, passes };
 }
 
 function fillAnswer(made, { answer }) {
   say(made.text, answer.text);
   say(made.factor, answer.factor && `${answer.factor}×`);
-  say(made.unit, answer.unit || "Both texts are being written");
+  const [unit, average] = (answer.unit || "Both texts are being written").split(/(?<=;) /); // the number and its unit stay in one line
+  say(made.unit, unit);
+  say(made.average, average ?? "");
   say(made.passes, answer.passes);
 }
 

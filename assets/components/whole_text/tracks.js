@@ -79,7 +79,7 @@ function labelRows({ rounds }, base, tall, small) {
   const middle = base - tall / 2 + 4;
   return [label(Math.min(middle, base - 5), "tokens", "kept"),
     ...(drafts ? [s("text", { class: "row", x: 0, y: base + STRIP - 2 }, s("tspan", { class: "drafting" }, "draft"), ", ", s("tspan", { class: "pass" }, "pass"))] : [label(base + STRIP - 2, parted ? "pass" : "time", "pass")]),
-    ...(rounds.some(({ dropped }) => dropped) ? [label(base + STRIP + 3 + 2 * small, "thrown away")] : [])];
+    ...(rounds.some(({ dropped }) => dropped) ? [label(base + STRIP + 3 + 2 * small, "thrown away", "vain")] : [])];
 }
 
 /** A round: its tokens, its time by parts where they were recorded, and what it drafted in vain. */
