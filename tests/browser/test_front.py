@@ -103,9 +103,11 @@ LOOKS = """(name) => Object.fromEntries([...document.querySelector('#front').sha
 def test_entries_of_the_legend_look_as_the_tokens_that_they_explain_and_no_two_alike(page, address):
     open_front(page, address)
     legend, text = page.evaluate(LOOKS, ".race .legend .token"), page.evaluate(LOOKS, ".race .speculative .text .token")
-    assert set(legend) == {"draft", "accepted", "rejected", "residual", "bonus"}
+    assert set(legend) == {"draft", "accepted", "rejected", "residual", "bonus", "target"}
     short = page.evaluate(LOOKS, ".race .origins .token")
-    assert short == {kind: legend[kind] for kind in ("accepted", "residual", "bonus")}, "in sight: whatever a whole text has"
+    assert short == {kind: legend[kind] for kind in ("accepted", "rejected", "residual", "bonus")}, (
+        "in sight: whatever a whole text has"
+    )
     for token in page.locator(".race .origins .token").all():
         expect(token).to_be_visible()
     assert set(text) - {"target"} == {"accepted", "residual", "bonus"}, "as on Whole text; the last pass may have nothing drafted"
@@ -121,6 +123,7 @@ def test_entries_of_the_legend_look_as_the_tokens_that_they_explain_and_no_two_a
 def test_whatever_is_dragged_the_result_stays_at_the_marks_and_only_the_share_falls(page, address):
     open_front(page, address)
     go_to(page, "overlap")
+    page.get_by_role("button", name="Bad", exact=True).click()
     bad = float(page.locator(".share").text_content().rstrip("%"))
     expect(page.locator(".overlap.loses .cost")).to_contain_text("0.67× as fast")  # slower than no draft
     expect(page.locator(".series")).to_contain_text(" + ".join(["1", "0.16", "0.16²", "0.16³ ="]))
@@ -153,11 +156,20 @@ def test_the_speed_its_machines_and_why_the_words_differ_are_dark_and_above_the_
     page.set_viewport_size({"width": width, "height": 768})
     open_front(page, address)
     ink = page.locator(".race .count").first.evaluate("node => getComputedStyle(node).color")
-    for name, words in ((".machines", "an 8B model on an H200: 2.04×, computed."), (".why", "Same probabilities, other dice")):
+    for name, words, most in (
+        (".machines", "an 8B model on an H200: 2.04×, computed.", 768 / 2),
+        (".why", "other random numbers", 844),
+    ):
         line = page.locator(f".race {name}")
         expect(line).to_contain_text(words)
         box = line.bounding_box()
-        assert box["y"] + box["height"] < 768 / 2 and line.evaluate("node => getComputedStyle(node).color") == ink
+        assert box["y"] + box["height"] < most and line.evaluate("node => getComputedStyle(node).color") == ink
+    text = page.locator(".race .side.target .text").bounding_box()
+    assert 0 <= box["y"] - text["y"] - text["height"] < 24 and box["x"] < text["x"] + text["width"], (
+        "under the text that it is about"
+    )
+    says = page.locator(".subject, .scene-race h2, .scene-race .lede, .gained, .machines, .why").all_inner_texts()
+    assert len(" ".join(says).split()) <= 62, "the link and what a screen reader hears are counted, too"
     speed, below = (page.locator(f".race {name}").bounding_box() for name in (".gained", ".machines"))
     assert 0 <= below["y"] - speed["y"] - speed["height"] < 8, "directly under"
     assert page.evaluate("document.documentElement.scrollWidth") <= width
@@ -177,7 +189,7 @@ def test_a_term_shows_its_definition_while_it_has_the_focus_or_the_pointer_and_w
     for width in (1366, 390):
         page.set_viewport_size({"width": width, "height": 768})
         open_front(page, address)
-        term = page.locator(".scene-race .lede .term").nth(2)
+        term = page.locator(".scene-race .lede .term").nth(3)
         tip = term.locator(".tip")
         for begin, end in ((term.focus, term.blur), (term.hover, lambda: page.mouse.move(0, 0))):
             expect(tip).to_be_hidden()

@@ -24,12 +24,12 @@ export class Race {
     this.gain = h("p", { class: "gained" });
     this.busy = h("p", { class: "small", role: "status" });
     this.small = h("p", { class: "small origin" });
-    this.about = h("details", { class: "about" }, h("summary", {}, texts.about), makeTokenLegend(["draft", "accepted", "rejected", "residual", "bonus"]).node, this.small);
+    this.about = h("details", { class: "about" }, h("summary", {}, texts.about), makeTokenLegend(["draft", "accepted", "rejected", "residual", "bonus", "target"]).node, this.small);
     this.notices = h("p", { class: "refused", role: "alert" });
     this.writer = h("span", {});
     this.large = h("span", { class: "large" });
-    this.lanes = [makeSide("target", texts, this.about), makeSide("speculative", texts, makeShortLegend(texts.origins))];
-    const claim = h("div", { class: "claim" }, this.gain, h("p", { class: "machines" }, this.writer, this.large), h("p", { class: "why" }, texts.why));
+    this.lanes = [makeSide("target", texts, h("div", { class: "foot" }, h("p", { class: "why" }, texts.why), this.about)), makeSide("speculative", texts, makeShortLegend(texts.origins))];
+    const claim = h("div", { class: "claim" }, this.gain, h("p", { class: "machines" }, this.writer, this.large));
     this.node = h("div", { class: "race" }, claim, this.form, this.notices, h("div", { class: "sides" }, ...this.lanes.map(({ node }) => node)), this.busy);
     this.form.addEventListener("submit", (event) => { event.preventDefault(); this.submit(); });
     this.input.addEventListener("input", () => this.drawButton());
@@ -130,7 +130,7 @@ export class Race {
   /** How many times as fast the recorded pair is, and this text was; of a visitor's text, its own speed alone. The same whatever the clock shows. */
   describeGain({ gain, average }) {
     if (gain === null) return [this.texts.short];
-    if (average) return [h("b", {}, `${average.gain}×`), " ", h("strong", {}, this.texts.faster), h("span", { class: "aloud" }, ","), " ", h("span", { class: "this" }, fill(this.texts.this, { gain: gain.toFixed(2) }))];
+    if (average) return [h("b", {}, `${average.gain}×`), " ", h("strong", {}, this.texts.average), h("span", { class: "aloud" }, ","), " ", h("span", { class: "this" }, fill(this.texts.this, { gain: gain.toFixed(2) }))];
     if (gain < 1) return [fill(this.texts.slower, { gain: gain.toFixed(2) })];
     return [h("b", {}, `${gain.toFixed(2)}×`), " ", h("strong", {}, this.texts.faster)];
   }
@@ -171,11 +171,11 @@ function makeShortLegend(origins) {
 
 /** The time of one way, and what it has written by now: its words name what is drawn. */
 function makeStrip(key, texts) {
-  const run = h("div", { class: "run" }), done = h("span", { class: "done" }, texts.done), count = h("b", { class: "count" }), unit = h("span", { class: "unit" }), spent = h("span", { class: "spent" });
+  const run = h("div", { class: "run" }), done = h("span", { class: "done" }, texts.done), count = h("b", { class: "count" }), unit = h("span", { class: "unit" }), spent = h("span", { class: "spent" }), took = h("span", { class: "took" });
   const drafting = key === "speculative" ? [" ", h("span", { class: "drafted" }, `${texts.and} `, h("span", { class: "swatch drafting" }), texts.drafting)] : [];
   const node = h("div", { class: `strip ${key}` }, h("div", { class: "time", "aria-hidden": "true" }, run, done),
-    h("p", { class: "written" }, count, " ", unit, " ", h("span", {}, h("span", { class: "swatch pass" }), spent), ...drafting));
-  return { node, run, done, count, unit, spent };
+    h("p", { class: "written" }, count, " ", unit, " ", h("span", {}, h("span", { class: "swatch pass" }), spent), ...drafting, took));
+  return { node, run, done, count, unit, spent, took };
 }
 
 function fillSide(lane, data, end) {
@@ -223,6 +223,7 @@ function drawSide(lane, data, now, texts, plain) {
   }
   const { strip } = lane, gone = Math.max(0, Math.min(now, data.seconds));
   strip.done.classList.toggle("shown", now >= data.seconds && data.seconds < ROOM * lane.end); // in what the other still needs
+  say(strip.took, now >= data.seconds ? `: ${seconds(data.seconds)}` : "");
   say(strip.count, String(tokens));
   say(strip.unit, tokens === 1 ? texts.token : texts.tokens);
   say(strip.spent, fill(passes === 1 ? texts.pass : texts.passes, { n: passes }));
