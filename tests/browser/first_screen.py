@@ -9,11 +9,11 @@ FRAME = (
     "[class*=-conditions]"
 )  # and the quiet line with the settings of a recording
 PICTURES = (
-    "svg, canvas, figure, [role=img], .js-plotly-plot, .legend, .key, .filling .names, .filling .top, .token:not(.stage), .chip, .sofar, "
+    "svg, canvas, figure, [role=img], .js-plotly-plot, .legend, .key, .filling .names, .filling .axis, .filling .top, .token:not(.stage), .chip, .sofar, "
     ".given, [data-testid=stSliderThumbValue], [data-testid=stSliderTickBar], [data-testid=stIconMaterial]"
 )  # with the labels of charts, their keys, and the texts that the models wrote
 CONTROLS = "button, a[href], input, select, textarea, summary, [role=slider], [role=tab]"
-GROUPS = "[role=radiogroup], [role=tablist]"  # one choice, whatever it has to choose from
+GROUPS = "[role=radiogroup], [role=tablist], .names[role=group]"  # one choice, whatever it has to choose from
 HEADER = 60  # px
 
 WALK = """([frame, pictures, controls, groups, header]) => {

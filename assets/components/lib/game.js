@@ -25,10 +25,11 @@ export class Game {
     this.told = h("div", { class: "told" });
     this.title = h("h3", { class: "asked" }); // with the settings of the game
     this.chart = h("div", { class: "rows", role: "img" });
-    this.acts = h("div", { class: "acts" }, this.heads[0].name, h("div", { class: "drawing" }, ...this.more.map(({ button }) => button)), this.heads[1].name, h("p", { class: "hint" }, this.count, " ", this.hint));
+    const names = h("div", { class: "names", role: "group", "aria-label": texts.asks }, ...this.heads.map(({ name }) => name));
+    this.acts = h("div", { class: "acts" }, h("div", { class: "drawing" }, ...this.more.map(({ button }) => button)), names, h("p", { class: "hint" }, this.count, " ", this.hint));
     const key = [["exact", texts.exact], ["band", texts.chance], ["fill", texts.wrote]].map(([kind, words]) => h("span", {}, h("i", { class: kind }), words));
-    this.node = h("div", { class: "game" }, this.title, h("p", { class: "key" }, ...key), h("div", { class: "heads" }, this.heads[0].node, this.heads[1].node), this.chart,
-      h("div", { class: "ending" }, this.acts, this.told), ...below);
+    const picture = h("figure", {}, this.title, h("p", { class: "key" }, ...key), h("div", { class: "heads" }, this.heads[0].node, this.heads[1].node), this.chart);
+    this.node = h("div", { class: "game" }, picture, h("div", { class: "ending" }, this.acts, this.told), ...below);
   }
 
   /** Open a game. wrong: the side (0, 1) that has the bug; first: place of the first sample. */

@@ -154,9 +154,7 @@ def _show_buttons(state: MistakeState) -> None:
         if coming:
             label = f"Draw {coming - n:,} more" if n else "Draw until it is detected" if is_detectable else f"Draw {coming:,}"
         draw = work.draw_until_detected if is_detectable and not n else work.draw_to_next_test
-        session.show_work_button(
-            st, state, label, "mistakes-draw", draw, disabled=not coming, type="secondary" if n else "primary"
-        )
+        session.show_work_button(st, state, label, "mistakes-draw", draw, disabled=not coming, type="primary")
         if state.result.n and recorded:
             label = f"Back to the {recorded.result.n:,} recorded" if state.has_own_result else f"Back to your {state.result.n:,}"
             st.button(label, key="mistakes-recorded", on_click=state.toggle_recorded, disabled=state.is_busy)

@@ -210,7 +210,7 @@ def test_the_words_for_who_cannot_see_it_say_what_is_so():
     assert describe_excess(off) == "“a” came 70 times in 100, not 50"
     assert describe_excess(build_three_cells(counts=(55, 1, 44))).startswith("“<b>$x$ …” came once in 100, not ")
     assert describe_excess(build_three_cells(counts=(80, 10, 10))) == "“a” came 80 times in 100, not 50", "the farthest of two"
-    assert describe_excess(build_three_cells()) == "", "no bar is outside its box"
+    assert describe_excess(build_three_cells()) == "", "no dot is outside its room"
     (diamonds,) = [trace for trace in cell_shares.plot_cells(off, 1.0).data if trace.name == results.BEYOND]
     assert (list(diamonds.x), list(diamonds.y)) == ([0.7], [2])
     assert "no samples yet" in build_three_cells(0, (0, 0, 0)).conclusion
