@@ -40,7 +40,7 @@ class PairOptions(TypedDict, total=False):
     # for draft, adversarial, early-exit, oracle, uniform, unigram: policy that sets the draft length of a chain: fixed,
     # heuristic, entropy, gain or ceiling (default: fixed)
     draft_length_policy: str
-    text: str  # for retrieval, unigram: the text that the method reads: dorothy, or a text file (default: dorothy)
+    source_text: str  # for retrieval, unigram: the text that the method reads: dorothy, or a text file (default: dorothy)
     typical_epsilon: float  # for typical: epsilon of typical acceptance (default: 0.09)
     heads: str  # for medusa: folder of Medusa heads, or hub name (default: the pair's own)
     early_exit: str  # for early-exit: folder of a trained exit, or hub name (default: the pair's own)

@@ -118,13 +118,13 @@ class Setting:
 # Fields of other records that a command and a method of ``Pair`` share, such as the number of samples. Each is declared where it stands.
 
 
-def declare_count(default: int, low: int, high: int, help: str, option: str = "", zero: str = "") -> Any:
-    """A field of a dataclass: a whole number. option: its name on the command line, where that is not the field's."""
+def declare_count(default: int, low: int, high: int, help: str, zero: str = "") -> Any:
+    """A field of a dataclass: a whole number."""
     span = f"{low} to {high:,}" if high > 9999 else f"{low} to {high}"
     allowed = f"a whole number from {span}{f', or 0 {zero}' if zero else ''}"
     help = help if allowed == _RANGES[int].format(low=low, high=high) else f"{help}, {span}"  # else the range is added to it
     declared = Setting(
-        option, int, False, default, help, "effort", low, high, allowed=allowed, shown=f"{default:,}", metavar="N", zero=zero
+        "", int, False, default, help, "effort", low, high, allowed=allowed, shown=f"{default:,}", metavar="N", zero=zero
     )
     return field(default=default, metadata={"setting": declared})
 
@@ -183,7 +183,7 @@ class Settings:
     tree_budget: int | None = None
     num_chains: int = 2
     draft_length_policy: str = "fixed"
-    text: str = ""
+    source_text: str = ""
     typical_epsilon: float = 0.09
     heads: str = ""
     early_exit: str = ""
@@ -275,9 +275,13 @@ def build_shared_settings(opening: Settings) -> Settings:
 
 
 def update_names(values: Mapping[str, Value]) -> dict[str, Value]:
-    """The settings of a link or record under their present names. Values under a present name win over those under an old one."""
-    renamed = {OLD_NAMES[name]: value for name, value in values.items() if name in OLD_NAMES}
-    return renamed | {name: value for name, value in values.items() if name not in OLD_NAMES}
+    """The settings of a link or record under their present names. Values under a present name win over those under an old one.
+
+    ``text`` is the drafting method's source text only beside a method: in a link of *How fast?* it is the text to plan for.
+    """
+    present = {name: name if name == "text" and "proposer" not in values else OLD_NAMES.get(name, name) for name in values}
+    renamed = {present[name]: value for name, value in values.items() if present[name] != name}
+    return renamed | {name: value for name, value in values.items() if present[name] == name}
 
 
 def read_tree_shape(tree: str) -> tuple[int, ...]:
@@ -430,6 +434,8 @@ RENAMED = OLD_NAMES | {  # options and keyword arguments of earlier versions -> 
     "coin": "uniform",
     "laws": "probs",
     "draws": "samples",
+    "texts": "continuations",
+    "max_tokens": "request_tokens",
 }
 FOREIGN_NAMES = {  # names in transformers, vLLM, SGLang and llama.cpp -> what has this meaning here
     **dict.fromkeys(("model", "model_path", "target_model"), "target"),

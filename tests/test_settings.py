@@ -10,7 +10,7 @@ import pytest
 from specviz.errors import SettingsError
 from specviz.randomness import Purpose
 from specviz.records import load_toml
-from specviz.settings import DEFAULTS, PROMPT_MAX, SETTINGS, Group, Setter, Settings, read_uniform, write_uniform
+from specviz.settings import DEFAULTS, PROMPT_MAX, SETTINGS, Group, Setter, Settings, read_uniform, update_names, write_uniform
 
 FULL = Settings(
     pair="a|b",
@@ -209,6 +209,13 @@ NEW = Settings(max_new_tokens=5, tree_budget=4, num_chains=3, draft_length_polic
 def test_a_record_and_a_link_of_an_earlier_version_are_read():
     assert Settings.from_record(OLD) == NEW
     assert Settings.from_query({name: str(value) for name, value in OLD.items() if value}) == (NEW, [])
+
+
+def test_the_source_text_of_earlier_records_and_links_is_read_and_the_text_of_a_plan_stays():
+    old = {"proposer": "retrieval", "text": "dorothy"}
+    assert Settings.from_record(old) == Settings(proposer="retrieval", source_text="dorothy")
+    assert Settings.from_query(old) == (Settings(proposer="retrieval", source_text="dorothy"), [])
+    assert update_names({"text": "one to plan for", "draft": "ngram"}) == {"text": "one to plan for", "draft": "ngram"}
 
 
 def test_a_present_name_wins_over_an_old_one():

@@ -20,7 +20,7 @@ class AuditOptions(TypedDict, total=False):
     model: str
     chat: bool
     max_new_tokens: int
-    max_tokens: int | None
+    request_tokens: int | None
     gamma: int | None
     samples: int | None
     min_tv: float

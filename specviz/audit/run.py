@@ -64,7 +64,7 @@ class AuditRequest:
         prompt: Text to continue; with ``chat`` the message of the user.
         model: Its name on the server; empty: not named.
         max_new_tokens: Tokens of a sample that are tested.
-        max_tokens: Tokens to ask for, where a server drafts only in longer requests; None: ``max_new_tokens``, or two rounds where ``gamma``
+        request_tokens: Tokens to ask for, where a server drafts only in longer requests; None: ``max_new_tokens``, or two rounds where ``gamma``
             says that a round is longer than that.
         gamma: Draft tokens of a round, for the tests of whole texts, where the server does not tell.
         beside: Other requests that are sent to the server while samples are collected, as fields on top of the tested one's.
@@ -90,7 +90,7 @@ class AuditRequest:
     model: str = ""
     chat: bool = False
     max_new_tokens: int = DEFAULT_SAMPLE_TOKENS
-    max_tokens: int | None = None
+    request_tokens: int | None = None
     gamma: int | None = None
     samples: int | None = None
     min_tv: float = DEFAULT_MIN_TV
@@ -120,8 +120,8 @@ class AuditRequest:
 
     def __post_init__(self) -> None:
         SAMPLE_TOKENS.check(self.max_new_tokens)
-        if self.max_tokens is not None and self.max_tokens < self.max_new_tokens:
-            raise SettingsError("max-tokens", self.max_tokens, f"at least --max-new-tokens, {self.max_new_tokens}")
+        if self.request_tokens is not None and self.request_tokens < self.max_new_tokens:
+            raise SettingsError("request-tokens", self.request_tokens, f"at least --max-new-tokens, {self.max_new_tokens}")
         if self.gamma is not None:
             SETTINGS["gamma"].check(self.gamma)
         second = self.against is not None or self.against_body is not None
@@ -144,13 +144,13 @@ class AuditRequest:
     @property
     def tests_whole_texts(self) -> bool:
         """Whether requests are longer than the tested tokens, so that whole texts are tested against weights as well."""
-        return self.has_weights and self.requested_tokens > self.max_new_tokens
+        return self.has_weights and self.request_length > self.max_new_tokens
 
     @property
-    def requested_tokens(self) -> int:
+    def request_length(self) -> int:
         """Tokens that each request asks for."""
-        if self.max_tokens is not None:
-            return self.max_tokens
+        if self.request_tokens is not None:
+            return self.request_tokens
         is_longer = self.has_weights and self.gamma is not None and self.gamma + 2 > self.max_new_tokens
         return 2 * ((self.gamma or 0) + 2) if is_longer else self.max_new_tokens
 
@@ -394,7 +394,7 @@ class _Audit:
             from specviz.evidence.sampling.whole_texts import MAX_TEXTS, describe_text_power
 
             for share in (1.0, 0.05):
-                self.show_line(describe_text_power(min(MAX_TEXTS, self.samples), request.requested_tokens, share, alpha))
+                self.show_line(describe_text_power(min(MAX_TEXTS, self.samples), request.request_length, share, alpha))
         for target in self.targets:
             on_progress = self.make_progress(urlsplit(target.endpoint.url).netloc)
             ready.append(
@@ -406,13 +406,13 @@ class _Audit:
                 self.show_line(ready[-1].summary)
             if self.pair is not None and not ready[-1].has_ids and target.sampling.max_tokens != request.max_new_tokens:
                 allowed = f"{request.max_new_tokens}, the --max-new-tokens: this server gives text without token ids, and texts are compared whole"
-                if request.max_tokens is None:  # their length follows from gamma
+                if request.request_tokens is None:  # their length follows from gamma
                     raise SettingsError(
                         "gamma",
                         request.gamma,
                         "left out: this server gives text without token ids, and only its first tokens are tested",
                     )
-                raise SettingsError("max-tokens", request.max_tokens, allowed)
+                raise SettingsError("request-tokens", request.request_tokens, allowed)
         if is_first and not is_plan and any(one.forecast for one in ready):
             self.show_line(BESIDE_SAMPLING)
         if len({one.has_ids for one in ready}) > 1:
@@ -510,7 +510,7 @@ class _Audit:
             on_progress=self.make_progress("testing"),
             requests=[target.request for target in self.targets],
             alpha=self.alpha,
-            max_tokens=request.requested_tokens,
+            max_tokens=request.request_length,
             gamma=request.gamma or (round(length) if (length := records[0].counts.draft_length) else None),
             accepted_share=records[0].counts.accepted_share,
             other_prompts=self._list_other_prompts(),
@@ -552,7 +552,7 @@ def build_targets(request: AuditRequest, samples: int, pair: LoadedPair | None) 
 
     written = write_prompt(pair, request.prompt, chat=True) if request.chat and pair is not None else ""
     same = {name: getattr(request, name) for name in ("prompt", "chat", "temperature", "top_k", "top_p", "min_p")}
-    same |= {"written": written, "max_tokens": request.requested_tokens}
+    same |= {"written": written, "max_tokens": request.request_length}
     url, body = normalize_url(request.url), dict(request.body)
     servers = [("samples", url, request.model, body)]
     if pair is None:

@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--chat", action="store_true", help=chat_help)
     add_setting(add, SAMPLE_TOKENS, default=DEFAULT_SAMPLE_TOKENS, help="tokens of a sample that are tested")
     longer = "tokens to ask for; beyond --max-new-tokens, whole texts are tested as well against local weights (default: --max-new-tokens, or two rounds if --gamma is longer)"
-    add_count(add, "max-tokens", 1, MAX_TOKENS, longer)
+    add_count(add, "request-tokens", 1, MAX_TOKENS, longer)
     add_setting(add, "gamma", default=None, help="draft tokens of a round, where the server does not tell; for whole texts")
     add_declared(add, CollectionSize, "samples", default=None, shown="as many as --min-tv needs")
     add("--plan", action="store_true", help="check the server, print how many samples and minutes the audit takes, and end")

@@ -54,6 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     proposers = "a chain: draft (default), ngram, retrieval, unigram, uniform, adversarial"
     add("--proposer", default="draft", metavar="NAME", help=proposers)
+    add_setting(add, "source_text")
     add("--rule", default="token", metavar="NAME", help="acceptance rule: token (default), or block, with its gain over token")
     add(
         "--gammas",

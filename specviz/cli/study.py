@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add_count(add, "texts", 2, 1024, "continuations of each kind of text, 2 to 1024", 16)
+    add_count(add, "continuations", 2, 1024, "continuations of each kind of text, 2 to 1024", 16)
     add_seed_option(parser)
     add("--read", type=Path, metavar="FILE", help="measure nothing, and judge a study that was recorded")
     add("--out", type=Path, metavar="FILE", help="write the record there as JSON")
@@ -67,7 +67,7 @@ def measure_study(options: argparse.Namespace, cells: Path | None) -> Study:
 
     try:
         with open_pool(options.cluster, pick_device("auto", "auto")[0].type) as executor:
-            size = StudySize(openings=options.texts)
+            size = StudySize(openings=options.continuations)
             return run_study(size, options.seed, on_progress=Progress("study"), resume=cells, executor=executor)
     except KeyboardInterrupt as stop:
         said = f"every finished cell is saved in '{cells}'; the same command resumes from there"

@@ -79,5 +79,5 @@ def allow_paths(settings: Settings) -> None:
     for kind in (HEADS, EXITS, EAGLES):
         if folder := getattr(settings, kind.name):
             kind.allow(folder)
-    if settings.text:
-        allow_path(settings.text)
+    if settings.source_text:
+        allow_path(settings.source_text)

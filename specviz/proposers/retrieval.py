@@ -30,7 +30,7 @@ class SuffixIndex:
 
     def __init__(self, tokens: Sequence[int], name: str = "text"):
         if len(tokens) < TOKENS_MIN:
-            raise SettingsError("text", name, f"a text of at least {TOKENS_MIN} tokens (it has {len(tokens)})")
+            raise SettingsError("source-text", name, f"a text of at least {TOKENS_MIN} tokens (it has {len(tokens)})")
         self.tokens = np.asarray(tokens, dtype=np.int64)
         self.order = _sort_suffixes(self.tokens)
 
@@ -100,7 +100,7 @@ def load_index(pair: LoadedPair, name: str) -> SuffixIndex:
     """
     name = name or next(iter(source_texts.TEXTS))
     if name not in source_texts.TEXTS:
-        raise SettingsError("text", name[:60], f"one of {', '.join(source_texts.TEXTS)}")
+        raise SettingsError("source-text", name[:60], f"one of {', '.join(source_texts.TEXTS)}")
     known = _indices.setdefault(pair.tokenizer, {})
     if name not in known:
         known[name] = SuffixIndex(pair.tokenizer.encode(source_texts.read_source_text(name, source_texts.TEXTS[name])), name)
@@ -108,7 +108,7 @@ def load_index(pair: LoadedPair, name: str) -> SuffixIndex:
 
 
 @register_proposer(
-    "retrieval", title="retrieval from a text", form=DraftForm(copies=True), reads=("gamma", "text"), runs_model=False
+    "retrieval", title="retrieval from a text", form=DraftForm(copies=True), reads=("gamma", "source_text"), runs_model=False
 )
 def _build_retrieval(request: DraftingRequest) -> Proposer:
-    return build_copying(request, "retrieval", load_index(request.pair, request.settings.text).follow)
+    return build_copying(request, "retrieval", load_index(request.pair, request.settings.source_text).follow)

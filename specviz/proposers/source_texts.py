@@ -28,19 +28,19 @@ def read_source_text(name: str, path: Path) -> str:
     known = ", ".join(TEXTS)
     if not name or not path.is_file():
         allowed = f"one of {known}, or on the command line the path of a text file"
-        raise SettingsError("text", name, allowed, f"There is no text '{name[:60]}'. It must be {allowed}.")
+        raise SettingsError("source-text", name, allowed, f"There is no text '{name[:60]}'. It must be {allowed}.")
     if path.stat().st_size > SIZE_MAX:
         allowed = f"a file of at most {SIZE_MAX >> 20} MB"
-        raise SettingsError("text", name, allowed, f"The text file '{name}' is too large; give {allowed}.")
+        raise SettingsError("source-text", name, allowed, f"The text file '{name}' is too large; give {allowed}.")
     try:
         text = path.read_text(encoding="utf-8-sig")  # a byte order mark is no part of the text
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
         raise SettingsError(
-            "text", name, "a file of UTF-8 text", f"The text file '{name}' could not be read ({reason})."
+            "source-text", name, "a file of UTF-8 text", f"The text file '{name}' could not be read ({reason})."
         ) from error
     if not text.strip():
         raise SettingsError(
-            "text", name, "a text with words in it", f"The text file '{name}' is empty; give a text with words in it."
+            "source-text", name, "a text with words in it", f"The text file '{name}' is empty; give a text with words in it."
         )
     return text

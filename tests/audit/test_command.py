@@ -58,7 +58,7 @@ def test_an_exact_server_is_consistent_and_everything_is_kept(dialect, pair, loc
     if dialect == "transformers":  # texts without token ids: some tokens look alike, and half of the draws leave too few
         monkeypatch.setattr(preflight, "HOT_DRAWS", 300)
     out = tmp_path / "audit"
-    length = ("--max-new-tokens", "1") if dialect == "transformers" else ("--max-tokens", "3")
+    length = ("--max-new-tokens", "1") if dialect == "transformers" else ("--request-tokens", "3")
     with run_server(dialect=dialect, drafts=True, **answer_from_pair(pair)) as server:
         code = main(["audit", server.url, *ASKED, *local_pair, *length, "--format", "json", "--out", str(out)])
     said = capsys.readouterr()
@@ -78,7 +78,7 @@ def test_an_exact_server_is_consistent_and_everything_is_kept(dialect, pair, loc
 @pytest.mark.parametrize(
     ("longer", "sentence"),
     (
-        (("--max-tokens", "3"), "max-tokens must be 2, the --max-new-tokens"),
+        (("--request-tokens", "3"), "request-tokens must be 2, the --max-new-tokens"),
         (("--gamma", "1"), "gamma must be left out: this server"),
     ),
 )
@@ -98,7 +98,7 @@ def test_a_plan_says_how_many_samples_and_how_long_and_collects_none(pair, local
             "Once upon",
             "--max-new-tokens",
             "2",
-            "--max-tokens",
+            "--request-tokens",
             "3",
             "--min-tv",
             "0.05",
@@ -141,7 +141,7 @@ def test_fields_that_the_reference_can_compute_are_part_of_the_tested_setting(pa
         return probs / probs.sum()
 
     with run_server(drafts=True, **switches | {"probs": add_bias}) as server:
-        words = ["--max-tokens", "3", "--choices", "10", "--body", '{"logit_bias": {"5": 3}}', "--out", str(tmp_path / "a")]
+        words = ["--request-tokens", "3", "--choices", "10", "--body", '{"logit_bias": {"5": 3}}', "--out", str(tmp_path / "a")]
         assert main(["audit", server.url, *ASKED, *local_pair, *words]) == 0
     assert "The reference is computed with the requests' logit_bias" in capsys.readouterr().out
 
@@ -181,7 +181,7 @@ def test_a_wrong_server_is_rejected_and_reported_before_its_reproduction_is_run(
 
     monkeypatch.setattr(confirmation, "confirm_reproduction", confirm_later)
     with run_server(drafts=True, **answer_from_pair(pair, bend_probs)) as server:
-        command = ["audit", server.url, *ASKED, *local_pair, "--max-tokens", "3", "--out", str(tmp_path / "a")]
+        command = ["audit", server.url, *ASKED, *local_pair, "--request-tokens", "3", "--out", str(tmp_path / "a")]
         assert main(command) == 1
     out, written = capsys.readouterr().out, report.read_text()
     assert "Rejected" not in out and "Run again, where the model says" in out and "It shows again." in out
@@ -214,7 +214,7 @@ def test_whole_texts_are_tested_where_requests_are_longer_than_the_tested_tokens
 
     out, (texts, length) = tmp_path / "a", ("100", "6") if "later" in fault else ("300", "8")
     with run_server(drafts=True, **switches | {"probs": bend}) as server:
-        words = ["--prompt", prompt, "--temperature", "0.3", "--max-tokens", length, "--samples", texts, "--min-tv", "0.9"]
+        words = ["--prompt", prompt, "--temperature", "0.3", "--request-tokens", length, "--samples", texts, "--min-tv", "0.9"]
         code = main(["audit", server.url, *ASKED, *local_pair, *words, "--out", str(out), "--format", "json"])
     said = capsys.readouterr()
     report = json.loads(said.out)
@@ -546,7 +546,7 @@ def test_a_server_that_fails_half_of_the_time_is_audited_all_the_same(pair, loca
 
     with run_server(drafts=True, fails=fail, **answer_from_pair(pair)) as server:
         code = main(
-            ["audit", server.url, *ASKED, *local_pair, "--max-tokens", "3", "--samples", "100", "--out", str(tmp_path / "a")]
+            ["audit", server.url, *ASKED, *local_pair, "--request-tokens", "3", "--samples", "100", "--out", str(tmp_path / "a")]
         )
     assert code == 0 and "Consistent" in capsys.readouterr().out
 
@@ -558,7 +558,7 @@ def test_a_chat_is_tested_after_the_text_of_the_tokenizers_own_template(pair, lo
     def encode(chat: str) -> list[int]:
         return list(pair.encode(chat.replace("TEMPLATE", f"{pair.tokenizer.bos_token}<user>") + "<assistant>"))
 
-    options = ["--chat", *ASKED, *local_pair, "--samples", "100", "--max-tokens", "3"]
+    options = ["--chat", *ASKED, *local_pair, "--samples", "100", "--request-tokens", "3"]
     switches = answer_from_pair(pair, deepest=len(pair.encode(text)) + 2) | {"encode": encode}
     with run_server(template="TEMPLATE", drafts=True, **switches) as server:
         assert main(["audit", server.url, *options, "--out", str(tmp_path / "a")]) == 0
@@ -599,7 +599,11 @@ def test_a_key_is_not_sent_to_the_second_server(monkeypatch, tmp_path, capsys):
         (("--against", "http://HOST"), "another server, or the same one with other fields"),
         (("--against", "nowhere"), "URL must be an address"),
         (("--against", "http://b", "--max-new-tokens", "5"), "max-new-tokens must be a whole number from 1 to 4"),
-        (("--against", "http://b", "--max-new-tokens", "3", "--max-tokens", "2"), "max-tokens must be at least --max-new-tokens"),
+        (("--max-tokens", "9"), "--max-tokens is called --request-tokens now."),
+        (
+            ("--against", "http://b", "--max-new-tokens", "3", "--request-tokens", "2"),
+            "request-tokens must be at least --max-new-tokens",
+        ),
         (("--against", "http://b", "--samples", "0"), "samples must be"),
         (("--against", "http://b", "--min-tv", "0"), "min-tv must be"),
         (("--against", "http://b", "--timeout", "0"), "timeout must be"),
@@ -634,11 +638,11 @@ def test_a_folder_of_something_else_is_refused_before_anything_is_asked(name, mo
     (
         ({"gamma": 5}, 14),
         ({"gamma": 2}, 4),
-        ({"gamma": 5, "max_tokens": 9}, 9),
+        ({"gamma": 5, "request_tokens": 9}, 9),
         ({}, 4),
         ({"gamma": 5, "pair": None, "against": "http://b"}, 4),
     ),
 )
 def test_requests_have_two_rounds_where_a_round_is_longer_than_the_tested_tokens(options, tokens):
     request = AuditRequest(**{"url": "http://a", "pair": "storybook"} | options)
-    assert request.requested_tokens == tokens and request.tests_whole_texts == (tokens > request.max_new_tokens)
+    assert request.request_length == tokens and request.tests_whole_texts == (tokens > request.max_new_tokens)

@@ -21,7 +21,7 @@ from specviz.records import ASSETS
 from tests.audit.of_pair import answer_from_pair
 from tests.audit.server import run_server
 
-WORDS = ("--max-new-tokens", "2", "--max-tokens", "3", "--samples", "150", "--min-tv", "0.9", "--format", "json")
+WORDS = ("--max-new-tokens", "2", "--request-tokens", "3", "--samples", "150", "--min-tv", "0.9", "--format", "json")
 pytestmark = pytest.mark.usefixtures("short_preflight", "brief_confirmation", "no_pictures")
 
 

@@ -142,6 +142,7 @@ def test_an_empty_prompt_uses_a_start_token_and_says_so(decode):
         (["--prompt", "word " * 200], "tokens, at most 128, the context of this pair"),
         (["--length", "5"], "--length is called --max-new-tokens now."),
         (["--nodes", "5"], "--nodes is called --tree-budget now."),
+        (["--text", "dorothy"], "--text is called --source-text now."),
         (["--max-new-token", "5"], "There is no option --max-new-token; did you mean --max-new-tokens?"),
         (["--temp", "1"], "There is no option --temp"),
         (["--tree", "2-1"], "tree must be left out with proposer draft, which does not read it (eagle, medusa, tree read it)"),

@@ -116,7 +116,7 @@ def test_a_byte_order_mark_is_no_part_of_a_prompt_or_a_text(capsys, pair_words, 
     written = []
     for mark in ("", "\ufeff"):
         file.write_text(mark + "Once upon a time there was a rabbit.", encoding="utf-8")
-        assert main([*words, "--prompt", f"{mark}Once upon", "--proposer", "retrieval", "--text", str(file)]) == 0
+        assert main([*words, "--prompt", f"{mark}Once upon", "--proposer", "retrieval", "--source-text", str(file)]) == 0
         written.append(capsys.readouterr().out)
     assert written[0] == written[1]
 

@@ -36,7 +36,7 @@ def test_decode_says_what_share_could_be_proposed(places, capsys):
 
 def test_plan_says_it_of_the_targets_own_texts(places, capsys, tmp_path):
     (tmp_path / "text.txt").write_text(TEXT[0] * 5)
-    small = "--texts", "4", "--opening", "8", "--max-new-tokens", "8", "--gammas", "1-2", "--tokens-only"
+    small = "--continuations", "4", "--opening", "8", "--max-new-tokens", "8", "--gammas", "1-2", "--tokens-only"
     options = "plan", *places, "--text", str(tmp_path / "text.txt"), *small
     assert SAID in run_command(capsys, *options)
     plan = json.loads(run_command(capsys, *options, "--format", "json"))

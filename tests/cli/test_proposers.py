@@ -32,7 +32,7 @@ CHOICES = {
     "budget": ["--proposer", "tree", "--tree-budget", "6", "--siblings", "independent"],
     "several": ["--proposer", "several", "--num-chains", "3", "--rule", "k-seq"],
     "ngram": ["--proposer", "ngram"],
-    "retrieval": ["--proposer", "retrieval", "--text", "dorothy"],
+    "retrieval": ["--proposer", "retrieval", "--source-text", "dorothy"],
     "unigram": ["--proposer", "unigram"],
     "uniform": ["--proposer", "uniform"],
     "adversarial": ["--proposer", "adversarial"],
@@ -95,7 +95,7 @@ def test_the_text_says_who_drafted_and_that_a_lossy_rule_is_lossy(chosen, said, 
 def test_a_text_file_is_read_by_its_path(folders, tmp_path, capsys):
     path = tmp_path / "mine.txt"
     path.write_text("Once upon a time there was a rabbit. " * 10)
-    assert decode(folders, "--proposer", "retrieval", "--text", str(path), "--format", "json", "--temperature", "0") == 0
+    assert decode(folders, "--proposer", "retrieval", "--source-text", str(path), "--format", "json", "--temperature", "0") == 0
     trace = json.loads(capsys.readouterr().out)
     assert {one["source"] for round_ in trace["rounds"] for one in round_["proposals"]} == {"retrieval"}
 
@@ -118,7 +118,7 @@ def test_a_text_file_is_read_by_its_path(folders, tmp_path, capsys):
         (["--num-chains", "0"], "num-chains must be a whole number from 1 to 8, got 0."),
         (["--typical-epsilon", "0"], "typical-epsilon must be above 0 and at most 1, got 0.0."),
         (
-            ["--proposer", "retrieval", "--text", "/nowhere.txt"],
+            ["--proposer", "retrieval", "--source-text", "/nowhere.txt"],
             "It must be one of dorothy, or on the command line the path of a text file.",
         ),
         (["--tree-budget", "many"], "tree-budget must be a whole number from 1 to 64, got 'many'."),
@@ -189,11 +189,11 @@ def test_a_certificate_whose_text_is_not_at_hand_says_so(folders, tmp_path, caps
     """The path was named for verify; for check it was not."""
     path = tmp_path / "mine.txt"
     path.write_text("Once upon a time there was a rabbit. " * 10)
-    chosen = ["--proposer", "retrieval", "--text", str(path)]
+    chosen = ["--proposer", "retrieval", "--source-text", str(path)]
     assert verify(folders, *chosen, "--out", str(tmp_path / "out")) == 0
     monkeypatch.setattr(source_texts, "TEXTS", {"dorothy": source_texts.TEXTS["dorothy"]})
     assert main(["check", str(tmp_path / "out" / "report.json")]) == 4
-    assert "Not redrawn: text must be one of dorothy, got" in capsys.readouterr().out
+    assert "Not redrawn: source-text must be one of dorothy, got" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("decoder", ("target", "assisted", "R5"))

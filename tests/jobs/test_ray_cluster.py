@@ -111,7 +111,18 @@ def test_ctrl_c_twice_ends_a_study_on_a_cluster_of_its_own_with_its_cells_and_no
     import psutil
 
     place = Path(tempfile.mkdtemp(dir="/tmp"))
-    arguments = [sys.executable, "-m", "specviz", "study", "--texts", "2", "--cluster", "auto", "--resume", str(place / "cells")]
+    arguments = [
+        sys.executable,
+        "-m",
+        "specviz",
+        "study",
+        "--continuations",
+        "2",
+        "--cluster",
+        "auto",
+        "--resume",
+        str(place / "cells"),
+    ]
     process = subprocess.Popen(
         arguments, stderr=subprocess.PIPE, text=True, start_new_session=True, env=os.environ | {"TMPDIR": str(place)}
     )

@@ -246,7 +246,7 @@ def test_remote_calls_from_several_threads_return_what_this_process_returns(pair
 @pytest.mark.usefixtures("small_shards")
 def test_a_remote_call_reads_no_file_that_settings_name_and_raises_its_error_unchanged(pair, open_pool, tmp_path):
     (tmp_path / "secret.txt").write_text("Once upon a time. " * 40)
-    settings = Settings(prompt="Once", proposer="unigram", text=str(tmp_path / "secret.txt"), max_new_tokens=3)
+    settings = Settings(prompt="Once", proposer="unigram", source_text=str(tmp_path / "secret.txt"), max_new_tokens=3)
     work = SamplingSpec("speculative", ENGINE, settings, tuple(pair.encode("Once")))
     with pytest.raises(SettingsError, match="text must be one of") as caught:
         RemoteCaller(open_pool(FaultPlan()), lambda settings: pair).call(draw_shard, settings, (work, ShardRange(0, 4)))

@@ -218,8 +218,8 @@ def test_past_the_end_of_the_drafts_context_nothing_is_drafted(double_pair):
             "draft-length-policy must be one of fixed, heuristic, entropy, gain, ceiling, got 'magic'",
         ),
         ({"proposer": "tree", "draft_length_policy": "magic"}, "draft-length-policy must be one of"),
-        ({"proposer": "retrieval", "text": "/etc/hostname"}, "text must be one of dorothy"),
-        ({"proposer": "unigram", "text": "../secret"}, "text must be one of dorothy"),
+        ({"proposer": "retrieval", "source_text": "/etc/hostname"}, "source-text must be one of dorothy"),
+        ({"proposer": "unigram", "source_text": "../secret"}, "source-text must be one of dorothy"),
     ),
 )
 def test_an_unknown_name_is_a_sentence(wrong, said, pair):

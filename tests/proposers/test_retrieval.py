@@ -126,7 +126,7 @@ def folder(monkeypatch):
 
 
 def open_retrieval(name: str):
-    return open_proposer(TablePair(0), Settings(proposer="retrieval", text=name))
+    return open_proposer(TablePair(0), Settings(proposer="retrieval", source_text=name))
 
 
 def test_the_bundled_text_is_read_without_a_name(folder):
@@ -147,7 +147,7 @@ def test_a_link_can_name_no_file(folder, tmp_path):
     """Only the command line admits a path; then it is known by that name."""
     path = tmp_path / "mine.txt"
     path.write_text("abc" * 40)
-    settings, said = Settings.from_query({"proposer": "retrieval", "text": str(path)})
+    settings, said = Settings.from_query({"proposer": "retrieval", "source_text": str(path)})
     assert said == []
     for proposer in ("retrieval", "unigram"):
         with pytest.raises(SettingsError, match="text must be one of dorothy, got "):

@@ -141,7 +141,7 @@ def build_arguments(plan: PlannedAudit, server: StartedServer, out: Path, option
         "--dtype",
         "float32",
     ]
-    words += ["--max-tokens", str(WHOLE_LENGTH)] if plan.whole_texts else []
+    words += ["--request-tokens", str(WHOLE_LENGTH)] if plan.whole_texts else []
     words += ["--body", json.dumps(server.body)] if server.body else []
     return [*words, "--out", str(out.resolve())]
 

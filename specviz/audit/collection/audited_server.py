@@ -319,5 +319,5 @@ def describe_window(length: int, draft_lengths: Sequence[float | None]) -> str:
     return (
         f"The samples are shorter than a round: the server drafts {longest:.3g} tokens a round, and {format_count(length, 'token')} of each sample are "
         "tested. The end of a fully accepted round, its bonus token, and what comes after them are outside this test. Against local weights "
-        f"--max-tokens {ceil(2 * (longest + 2))} or more adds a test of whole texts."
+        f"--request-tokens {ceil(2 * (longest + 2))} or more adds a test of whole texts."
     )

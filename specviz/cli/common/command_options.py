@@ -176,7 +176,7 @@ def read_settings(options: argparse.Namespace, all_methods: bool = False, **chan
     pair = changes["pair"] if "pair" in changes else read_pair_name(options)
     settings = Settings(**{**given, **changes, "pair": pair})
     refuse_unread_cuts(settings)
-    if settings.text or settings.heads or settings.early_exit or settings.eagle:
+    if settings.source_text or settings.heads or settings.early_exit or settings.eagle:
         from specviz.jobs.tasks import allow_paths
 
         if not all_methods:

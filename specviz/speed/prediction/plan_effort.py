@@ -23,7 +23,7 @@ class PlanEffort:
             never cut.
     """
 
-    continuations: int = declare_count(64, 2, 4096, "continuations, from as many places of the text", option="texts")
+    continuations: int = declare_count(64, 2, 4096, "continuations, from as many places of the text")
     opening: int = declare_count(64, 1, 4096, "tokens of the text before each")
     probes: int = declare_count(45, 2, 1000, "runs of the probes that rounds are timed by", zero="for a plan without speed")
     check: bool = False

@@ -28,7 +28,15 @@ AHEAD = 2  # rounds that a new run starts with
 LINK_ROUNDS = 192  # rounds that a link can ask for: any one of a passage on the page Whole text
 
 LINK_LENGTH = 16_000  # characters; servers and messengers cut longer addresses
-NAMES = ("pair", "proposer", "rule", "draft_length_policy", "text", "device", "dtype")  # looked up; a link's wrong one falls back
+NAMES = (
+    "pair",
+    "proposer",
+    "rule",
+    "draft_length_policy",
+    "source_text",
+    "device",
+    "dtype",
+)  # looked up; a link's wrong one falls back
 NOTHING = {"id": "none", "pair": "", "status": [], "prompt": "", "edits": [], "rounds": [], "more": False}
 
 

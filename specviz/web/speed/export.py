@@ -63,7 +63,7 @@ def build_plan_command(plan: SpeedPlan) -> str:
     words = ["python", "-m", "specviz", "plan", *format_options(settings.pair), "--proposer", settings.proposer]
     words += ["--prompts", "prompts.txt"] if plan.of_prompts else ["--text", "text.txt"]
     words += ["--temperature", f"{settings.temperature:g}", "--gammas", f"{plan.rows[0].gamma}-{plan.rows[-1].gamma}"]
-    words += [] if plan.of_prompts else ["--texts", str(plan.openings), "--opening", str(plan.opening)]
+    words += [] if plan.of_prompts else ["--continuations", str(plan.openings), "--opening", str(plan.opening)]
     words += ["--max-new-tokens", str(plan.length)]
     words += ["--seed", str(settings.seed), *(["--check"] if plan.checked else [])]
     words += ["--costs", name_cost_model(plan.cost_model)] if plan.cost_model else []

@@ -53,7 +53,7 @@ def test_a_round_that_is_longer_than_the_samples_is_named():
     """Gamma 2 fits into four tokens: the prompt's pass, two draft tokens, a bonus token. Gamma 5 does not."""
     assert describe_window(4, [2.0, None]) == describe_window(4, [None]) == ""
     assert "drafts 5 tokens a round, and 4 tokens of each sample are tested" in (said := describe_window(4, [None, 5.0]))
-    assert "--max-tokens 14 or more adds a test of whole texts" in said
+    assert "--request-tokens 14 or more adds a test of whole texts" in said
     counts = CollectionCounts()
     counts.add_drafted(30.0, 10.0, 6.0)
     counts.add_drafted(20.0, 5.0, 4.0)

@@ -121,7 +121,7 @@ def test_requests_too_short_to_draft_stop_the_audit_and_longer_ones_do_not(diale
     with run_server(dialect=dialect, drafts=True, drafts_from=3) as server:
         short, long = run_checks(server, length=2), run_checks(server, length=3)
     assert [check.name for check in short.blocking] == ["drafting at this length"]
-    assert "ask for longer ones (--max-new-tokens, --max-tokens)" in list_caught(short)["drafting at this length"]
+    assert "ask for longer ones (--max-new-tokens, --request-tokens)" in list_caught(short)["drafting at this length"]
     assert not long.blocking and long.drafted > 0
 
 

@@ -25,7 +25,7 @@ TEXT = (
     * 4
 )
 PROBES = 3
-SHORT = ("--texts", "4", "--opening", "8", "--max-new-tokens", "12", "--gammas", "1-3", "--probes", str(PROBES))
+SHORT = ("--continuations", "4", "--opening", "8", "--max-new-tokens", "12", "--gammas", "1-3", "--probes", str(PROBES))
 
 
 @pytest.fixture
@@ -177,16 +177,28 @@ def test_a_copying_proposer_is_planned_like_any_chain(command_options, capsys):
     assert all(row.gaps["accepted draft tokens"].value == pytest.approx(0.0, abs=1e-12) for row in plan.checked)
 
 
+def test_a_plan_of_retrieval_names_its_source_text_beside_the_text_to_plan_for(command_options, tmp_path, capsys):
+    source = tmp_path / "source.txt"
+    source.write_text("Once upon a time there was a rabbit. " * 10)
+    more = ["--proposer", "retrieval", "--tokens-only", "--format", "json"]
+    assert main([*command_options[0], *more, "--source-text", str(source)]) == 0
+    plan = SpeedPlan.from_json(capsys.readouterr().out)
+    assert (plan.settings.source_text, plan.text["name"]) == (str(source), "text.txt")
+
+
 @pytest.mark.parametrize(
     ("more", "said"),
     (
         (("--gammas", "4-2"), "from the smaller number to the larger, such as 2-4"),
         (("--gammas", "0-2"), "within 1 to 16"),
         (("--gammas", "two"), "a range such as 1-8"),
-        (("--texts", "1"), "from 2 to 4096"),
+        (("--continuations", "1"), "from 2 to 4096"),
         (("--probes", "1"), "probes must be a whole number from 2 to 1000, or 0 for a plan without speed, got 1"),
         (("--opening", "100", "--max-new-tokens", "60"), "at most 128 tokens together"),
         (("--proposer", "tree"), "counts chains"),
+        (("--texts", "4"), "--texts is called --continuations now."),
+        (("--source-text", "dorothy"), "source-text"),
+        (("--proposer", "retrieval", "--source-text", "/nowhere.txt"), "There is no text '/nowhere.txt'"),
         (("--proposer", "nobody"), "one of"),
     ),
 )
@@ -239,7 +251,7 @@ def test_a_long_plan_has_a_first_answer_and_stops_there_if_it_is_asked_to(comman
         return make(pair, settings, text, gammas, effort, *rest, **named)
 
     monkeypatch.setattr(prediction, "make_plan", count)
-    asked = [*command_options[0], "--tokens-only", "--texts", "5", "--format", "json"]
+    asked = [*command_options[0], "--tokens-only", "--continuations", "5", "--format", "json"]
     for more, stop, made, openings in (([], 0, [2, 5], 5), (["--quick"], 0, [2], 2), ([], 2, [2, 5], 2)):
         efforts.clear()
         stops[0] = stop

@@ -257,7 +257,7 @@ def test_bad_input_is_a_sentence(capsys, tmp_path):
     assert "is a folder. --out takes a file." in capsys.readouterr().err
     assert main(["study", "--resume", str(tmp_path / "nowhere" / "cells")]) == 2
     assert "could not be written" in capsys.readouterr().err
-    assert main(["study", "--texts", "1"]) == 2
+    assert main(["study", "--continuations", "1"]) == 2
     assert "from 2 to 1024" in capsys.readouterr().err
     assert main(["study", "--read", str(tmp_path / "none.json")]) == 2
     assert "study --out" in capsys.readouterr().err

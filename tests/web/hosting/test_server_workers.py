@@ -108,7 +108,7 @@ def test_worker_processes_start_do_the_same_and_end_with_the_server(serve, monke
         there = server_workers.run_in_worker(draw_together, pair, settings, given, lambda share: None, "samples")
         assert all((one.tokens == other.tokens).all() for one, other in zip(here, there, strict=True))
         bad = (
-            SamplingSpec("speculative", SHARED, Settings(prompt="Once", proposer="unigram", text="/etc/passwd"), (1,)),
+            SamplingSpec("speculative", SHARED, Settings(prompt="Once", proposer="unigram", source_text="/etc/passwd"), (1,)),
             ShardRange(0, 4),
         )
         with pytest.raises(SettingsError, match="text must be one of"):

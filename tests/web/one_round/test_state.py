@@ -186,7 +186,7 @@ def test_good_values_of_a_damaged_link_count(recording, pair):
     assert len(state.notices) == 1
 
 
-@pytest.mark.parametrize("name", ("rule", "proposer", "draft_length_policy", "text"))
+@pytest.mark.parametrize("name", ("rule", "proposer", "draft_length_policy", "source_text"))
 def test_an_unknown_name_in_a_link_falls_back(name, recording):
     state = OneRoundState(recording)
     state.open_link({"prompt": "a bear", name: "lenient"})
