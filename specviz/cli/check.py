@@ -87,10 +87,10 @@ def summarize_lines(lines: list[FieldResult], missing: str) -> dict[str, Any]:
     return {"fields": [to_json_fields(line) for line in lines], "outcome": found, "summary": summary, "note": note}
 
 
-def format_outcome(found: dict[str, Any]) -> str:
+def format_outcome(outcome: dict[str, Any]) -> str:
     """One line for each field, altered ones last; then the summary and its basis."""
     from specviz.evidence.sampling.certificate import ALTERED
 
-    fields = sorted(found["fields"], key=lambda line: line["state"] == ALTERED)
+    fields = sorted(outcome["fields"], key=lambda line: line["state"] == ALTERED)
     rows = [f"{line['state']:<37} {line['field']:<55} {line['why']}" for line in fields]
-    return "\n".join([*rows, "", found["summary"], found["note"]])
+    return "\n".join([*rows, "", outcome["summary"], outcome["note"]])

@@ -118,13 +118,13 @@ def check_models(settings: Settings, progress: Progress) -> Preflight:
 
 
 def look_at_pair(
-    found: Assessment, text: str, options: argparse.Namespace, progress: Progress, show: Callable[[Assessment], None]
+    assessment: Assessment, text: str, options: argparse.Namespace, progress: Progress, show: Callable[[Assessment], None]
 ) -> Assessment:
     """Load the pair and look at it."""
     from specviz.cli.common.command_options import load_models
     from specviz.interface import Pair
 
-    settings = found.settings
+    settings = assessment.settings
     pair = Pair(load_models(settings), settings)
     name = options.text_file.name if options.text_file else ""
     return pair.assess(
@@ -135,31 +135,31 @@ def look_at_pair(
         name=name,
         on_progress=progress,
         show=show,
-        preflight=found.preflight,
+        preflight=assessment.preflight,
     )
 
 
-def choose_exit_code(found: Assessment) -> int:
+def choose_exit_code(assessment: Assessment) -> int:
     """0 where all is answered; see assets/commands.toml."""
-    if found.preflight is None or not found.preflight.ready:
+    if assessment.preflight is None or not assessment.preflight.ready:
         return NOT_READY
-    verdict = found.report["verdict"] if found.report else "too few samples"
+    verdict = assessment.report["verdict"] if assessment.report else "too few samples"
     if verdict != "consistent":
         return {"rejected": REJECTED, "nothing tested": NOTHING_TESTED}.get(verdict, NO_VERDICT)
-    return NOT_TIMED if found.plan is None or found.plan.verdict == "no verdict" else 0
+    return NOT_TIMED if assessment.plan is None or assessment.plan.verdict == "no verdict" else 0
 
 
-def format_assessment(found: Assessment) -> list[str]:
+def format_assessment(assessment: Assessment) -> list[str]:
     """A section for each question that has an answer, in their order."""
     sections = []
-    if found.preflight is not None:
-        sections.append(format_fit(found.preflight))
-    if found.report is not None:
-        sections.append(format_exactness(found))
-    if found.plan is not None:
-        sections.append(format_speed(found))
-    if found.methods:
-        sections.append(format_methods(found))
+    if assessment.preflight is not None:
+        sections.append(format_fit(assessment.preflight))
+    if assessment.report is not None:
+        sections.append(format_exactness(assessment))
+    if assessment.plan is not None:
+        sections.append(format_speed(assessment))
+    if assessment.methods:
+        sections.append(format_methods(assessment))
     return sections
 
 
@@ -178,12 +178,12 @@ def format_fit(preflight: Preflight) -> str:
     return _format_section("fits", [f"{answer}: {memory}", *preflight.all_notes, *preflight.all_problems])
 
 
-def format_exactness(found: Assessment) -> str:
+def format_exactness(assessment: Assessment) -> str:
     """The verdict on the samples, what they exercised, and what was computed without samples."""
     from specviz.decoding.samples import Coverage
     from specviz.evidence.testing.results import describe_coverage
 
-    report = found.report
+    report = assessment.report
     assert report is not None, "it was sampled"
     settings, answer = report["settings"], report["answers"][0]
     how = f"after “{settings['prompt']}”, temperature {settings['temperature']:g}, gamma {settings['gamma']}"
@@ -204,66 +204,68 @@ def format_exactness(found: Assessment) -> str:
     return _format_section(
         "exact",
         lines,
-        f"Smaller differences: specviz verify {_format_pair(found)}--prompt {shlex.quote(settings['prompt'])} --out evidence",
+        f"Smaller differences: specviz verify {_format_pair(assessment)}--prompt {shlex.quote(settings['prompt'])} --out evidence",
     )
 
 
-def format_speed(found: Assessment) -> str:
+def format_speed(assessment: Assessment) -> str:
     """The first answer of a plan."""
-    plan = found.plan
+    plan = assessment.plan
     assert plan is not None, "it was planned"
     drafted = "" if plan.settings.proposer == "draft" else f"With {plan.settings.proposer}, which needs no draft model: "
     source = f"from {plan.openings} texts of {plan.length} tokens; in brackets the middle 95% of resamples."
     if plan.verdict != "no verdict":
         lines = [f"{drafted}{plan.in_words}", f"A first answer, {source}"]
-        return _format_section("pays", lines, f"A better one, on your texts: specviz plan {_format_pair(found)}--text FILE")
+        return _format_section("pays", lines, f"A better one, on your texts: specviz plan {_format_pair(assessment)}--text FILE")
     most = max(plan.rows, key=lambda row: row.tokens.value)
     lines = [
         f"{drafted}{plan.in_words}",
         f"Without the clock: a target pass writes {most.tokens.format()} tokens at gamma {most.gamma}, {source}",
     ]
-    command = f"These counts, which a busy machine does not change: specviz plan {_format_pair(found)}--text FILE --tokens-only"
+    command = (
+        f"These counts, which a busy machine does not change: specviz plan {_format_pair(assessment)}--text FILE --tokens-only"
+    )
     return _format_section("pays", lines, command)
 
 
-def format_methods(found: Assessment) -> str:
+def format_methods(assessment: Assessment) -> str:
     """Methods side by side, with the advice that follows."""
-    timed = [one.speedup for one in found.methods if one.speedup is not None]
-    lines = [found.advice] if found.advice else []
-    names = {one.key: f"{one.name} ({one.proposer})" for one in found.methods}
+    timed = [one.speedup for one in assessment.methods if one.speedup is not None]
+    lines = [assessment.advice] if assessment.advice else []
+    names = {one.key: f"{one.name} ({one.proposer})" for one in assessment.methods}
     wide = max(map(len, names.values()))
-    lines += [f"{names[one.key]:<{wide}}  {_describe_method(one)}" for one in found.methods]
+    lines += [f"{names[one.key]:<{wide}}  {_describe_method(one)}" for one in assessment.methods]
     if timed:
         lines.append(f"Times the target alone; in brackets the {describe_interval(timed[0].n)}.")
-    plain = replace(found, settings=replace(found.settings, proposer="draft"))
-    first = found.fastest.proposer if found.fastest is not None else "draft"
+    plain = replace(assessment, settings=replace(assessment.settings, proposer="draft"))
+    first = assessment.fastest.proposer if assessment.fastest is not None else "draft"
     return _format_section("methods", lines, f"The first one for longer: specviz bench {_format_pair(plain)}--proposer {first}")
 
 
-def _describe_method(one: MethodSpeed) -> str:
-    if one.speedup is None:
-        return f"not here: {one.reason}"
-    return f"{one.speedup.format()}, {one.tokens_per_pass:.2f} tokens per target pass at gamma {one.gamma}"
+def _describe_method(method: MethodSpeed) -> str:
+    if method.speedup is None:
+        return f"not here: {method.reason}"
+    return f"{method.speedup.format()}, {method.tokens_per_pass:.2f} tokens per target pass at gamma {method.gamma}"
 
 
-def format_server_lines(found: Assessment) -> str:
+def format_server_lines(assessment: Assessment) -> str:
     """How servers are started with the best method and draft length that they have."""
-    if found.served is None or not found.server_commands:
+    if assessment.served is None or not assessment.server_commands:
         return ""
-    settings, gamma = found.served
+    settings, gamma = assessment.served
     copied = "copied text and " if settings.proposer == "ngram" else ""
-    doubt = found.doubt
+    doubt = assessment.doubt
     lines = [
         f"To start servers with {copied}gamma {gamma}{f' ({doubt})' if doubt else ''}. specviz pays measures on the server whether it pays there:"
     ]
-    for one in found.server_commands:
+    for one in assessment.server_commands:
         lines += ["", f"# {one.server}. {one.note}", one.text]
     return "\n".join(lines)
 
 
-def _format_pair(found: Assessment) -> str:
-    options = [] if found.settings.pair == DEFAULTS.pair else format_options(found.settings.pair)
-    proposer = [] if found.settings.proposer == "draft" else ["--proposer", found.settings.proposer]
+def _format_pair(assessment: Assessment) -> str:
+    options = [] if assessment.settings.pair == DEFAULTS.pair else format_options(assessment.settings.pair)
+    proposer = [] if assessment.settings.proposer == "draft" else ["--proposer", assessment.settings.proposer]
     return "".join(f"{word} " for word in map(shlex.quote, [*options, *proposer]))
 
 

@@ -192,21 +192,23 @@ def format_report(record: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _format_distance(one: dict[str, Any]) -> list[str]:
+def _format_distance(answer: dict[str, Any]) -> list[str]:
     from specviz.decoding.samples import Coverage
     from specviz.evidence.testing.results import describe_coverage
     from specviz.statistics.finding import format_count
 
-    exercised = [f"  exercised: {describe_coverage(Coverage.from_record(one['exercised']))}"] if one.get("exercised") else []
-    if not one["cells"]:
-        return [f"{one['mode']}, {one['n']:,} samples", *exercised]
-    band, whole = one["tv_null_band"], []
-    if (count := one.get("whole_samples")) is not None:
+    exercised = (
+        [f"  exercised: {describe_coverage(Coverage.from_record(answer['exercised']))}"] if answer.get("exercised") else []
+    )
+    if not answer["cells"]:
+        return [f"{answer['mode']}, {answer['n']:,} samples", *exercised]
+    band, whole = answer["tv_null_band"], []
+    if (count := answer.get("whole_samples")) is not None:
         whole = [f"  {count:,} samples were drawn to their end, the others until their cell was known (the vocabulary is large)"]
     return [
-        f"{one['mode']}, {one['n']:,} samples in {format_count(len(one['cells']), 'cell')}; {one['pooled_mass']:.0%} of the mass lies in cells "
+        f"{answer['mode']}, {answer['n']:,} samples in {format_count(len(answer['cells']), 'cell')}; {answer['pooled_mass']:.0%} of the mass lies in cells "
         "of several texts",
-        f"  total variation on the cells {one['tv']:.4f}; sampling noise of an exact decoder: median {band['median']:.4f}, "
+        f"  total variation on the cells {answer['tv']:.4f}; sampling noise of an exact decoder: median {band['median']:.4f}, "
         f"above {band['upper']:.4f} once in {1 / (1 - band['level']):.0f}",
         *whole,
         *exercised,

@@ -129,6 +129,6 @@ class BesideTraffic:
                 if fields.get(ABORT):
                     return
 
-    def _add(self, what: str) -> None:
+    def _add(self, counter: str) -> None:
         with self._lock:
-            self.counts[what] += 1
+            self.counts[counter] += 1

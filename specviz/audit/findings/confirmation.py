@@ -164,9 +164,9 @@ def _describe_run(run: ConfirmationRun) -> str:
     return f"{how}: {' and '.join(shares)}, {format_p_value(run.p_value)}"
 
 
-def _compare_runs(one: ConfirmationRun, other: ConfirmationRun) -> float:
+def _compare_runs(run: ConfirmationRun, other: ConfirmationRun) -> float:
     """p-value that no server's share differs between two runs (Bonferroni)."""
-    pairs = zip(one.counts, other.counts, strict=True)
+    pairs = zip(run.counts, other.counts, strict=True)
     found = [compare_two_rates((hits, again), (reached, reached_again)) for (hits, reached), (again, reached_again) in pairs]
     return min(1.0, len(found) * min(found))
 

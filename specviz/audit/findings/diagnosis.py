@@ -234,7 +234,7 @@ def _score_chains(
 
 
 def build_diagnosis(
-    table: PrefixTable, found: Sequence[_ScoredMistake], text: Callable[[Sequence[int]], str], drafting: bool = True
+    table: PrefixTable, candidates: Sequence[_ScoredMistake], text: Callable[[Sequence[int]], str], drafting: bool = True
 ) -> Diagnosis:
     """The diagnosis: where the samples part, the best variant of each mistake, and a sentence.
 
@@ -242,7 +242,7 @@ def build_diagnosis(
     """
     counts = torch.stack([table.count_tokens(prefix) for prefix in range(len(table.prefixes))])
     best: dict[str, list[_ScoredMistake]] = {}
-    for one in sorted(_drop_loose_chains(found, table, counts), key=lambda one: -one.score):
+    for one in sorted(_drop_loose_chains(candidates, table, counts), key=lambda one: -one.score):
         best.setdefault(one.mistake.id, []).append(one)
     variants = list(best.values())[:MAX_MATCHES]
     plain = [ones for ones in variants if ones[0].mistake.id == SETTINGS and variants[0][0].score - ones[0].score < MIN_LOG_RATIO]
@@ -252,7 +252,7 @@ def build_diagnosis(
     first = [ones[0] for ones in variants]
     top = max(one.score for one in first)
     matches = tuple(_build_match(ones, table, counts, top - ones[0].score < MIN_LOG_RATIO, drafting) for ones in variants)
-    needed = log(1.0 / ALPHA) + log(max(1, len(found)))
+    needed = log(1.0 / ALPHA) + log(max(1, len(candidates)))
     fits = matches[0].fit is not None and matches[0].fit > ALPHA
     sure = top > needed and (fits or matches[0].explained >= MIN_EXPLAINED)
     named = [m for m, one in zip(matches, first, strict=True) if sure and top - one.score < MIN_LOG_RATIO]
@@ -260,7 +260,7 @@ def build_diagnosis(
     return Diagnosis(
         table.n,
         len(table.prefixes),
-        len(found),
+        len(candidates),
         place,
         matches,
         tuple(m.mistake for m in named),
@@ -268,12 +268,12 @@ def build_diagnosis(
     )
 
 
-def _drop_loose_chains(found: Sequence[_ScoredMistake], table: PrefixTable, counts: Tensor) -> list[_ScoredMistake]:
+def _drop_loose_chains(candidates: Sequence[_ScoredMistake], table: PrefixTable, counts: Tensor) -> list[_ScoredMistake]:
     """All but the chains of temperatures that do not fit.
 
     With so many free numbers a chain explains most of many other mistakes; it is a candidate only where it explains everything.
     """
-    return [one for one in found if not one.mistake.words.startswith(MIXED) or _compute_fit(one, table, counts) > ALPHA]
+    return [one for one in candidates if not one.mistake.words.startswith(MIXED) or _compute_fit(one, table, counts) > ALPHA]
 
 
 def _compute_fit(scored: _ScoredMistake, table: PrefixTable, counts: Tensor) -> float:
@@ -318,8 +318,8 @@ def _describe_variant(variants: Sequence[_ScoredMistake], drafting: bool) -> str
     """
     best, parts = variants[0], [variants[0].mistake.words]
 
-    def is_determined(what: Callable[[_ScoredMistake], object]) -> bool:
-        others = [one for one in variants if what(one) != what(best)]
+    def is_determined(read_value: Callable[[_ScoredMistake], object]) -> bool:
+        others = [one for one in variants if read_value(one) != read_value(best)]
         return bool(others) and all(best.score - one.score >= MIN_LOG_RATIO for one in others)
 
     if best.mistake.id != SETTINGS and drafting:

@@ -531,13 +531,13 @@ class EdgeProbabilities:
     renews_number: bool = False
 
     @classmethod
-    def from_mistake(cls, one: KnownMistake, table: PrefixTable) -> EdgeProbabilities:
-        splits = list(one.model(table))
+    def from_mistake(cls, mistake: KnownMistake, table: PrefixTable) -> EdgeProbabilities:
+        splits = list(mistake.model(table))
         accepted, last, bonus = (
             np.stack([[table.gather(getattr(variant, name)) for variant in split.variants] for split in splits])
             for name in ("accepted", "last", "bonus")
         )
-        return cls(accepted, last, bonus, splits[0].list_variants_of_states(table.length), one.renews_number)
+        return cls(accepted, last, bonus, splits[0].list_variants_of_states(table.length), mistake.renews_number)
 
 
 def build_state_mask(schedule: DraftSchedule, length: int) -> np.ndarray:
@@ -580,11 +580,11 @@ def compute_edge_probabilities(
     return found, states
 
 
-def compute_next_token(one: KnownMistake, table: PrefixTable, schedule: DraftSchedule, states: np.ndarray) -> Tensor:
+def compute_next_token(mistake: KnownMistake, table: PrefixTable, schedule: DraftSchedule, states: np.ndarray) -> Tensor:
     """(G, V): the whole distribution of the next token after each prefix, from the states that ``compute_edge_probabilities`` found."""
     drafting = build_state_mask(schedule, table.length)[table.prefix_lengths]
     result = torch.zeros_like(table.p)
-    for weights, split in zip(states, one.model(table), strict=True):
+    for weights, split in zip(states, mistake.model(table), strict=True):
         variants = split.list_variants_of_states(table.length)
         for number, found in enumerate(split.variants):
             mine = weights[:, variants == number]

@@ -82,7 +82,7 @@ def _check_length(text: str, where: str) -> None:
         raise _refuse_line(f"{where} has {len(text):,} characters", f"at most {MAX_CHARACTERS:,}")
 
 
-def _refuse_line(found: str, allowed: str) -> SettingsError:
+def _refuse_line(value: str, allowed: str) -> SettingsError:
     return SettingsError(
-        "prompts", Described(found), allowed, f"{found[0].upper()}{found[1:]}. Each line of the prompts must be {allowed}."
+        "prompts", Described(value), allowed, f"{value[0].upper()}{value[1:]}. Each line of the prompts must be {allowed}."
     )

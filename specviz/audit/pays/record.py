@@ -130,9 +130,9 @@ def _build_record(values: dict[str, Any]) -> PaysRecord:
     return found
 
 
-def _require(is_fine: bool, what: str) -> None:
+def _require(is_fine: bool, requirement: str) -> None:
     if not is_fine:
-        raise ValueError(f"{what} that a measurement cannot have")
+        raise ValueError(f"{requirement} that a measurement cannot have")
 
 
 def _require_finite(value: Any) -> None:

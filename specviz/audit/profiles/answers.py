@@ -12,18 +12,18 @@ from specviz.errors import MAX_SHOWN, EndpointError
 MAX_FACT_LENGTH = 4000  # characters of one fact about a server: of longer ones a digest is kept
 
 
-def pick_fields(found: Mapping[str, Any], keys: Sequence[str]) -> dict[str, Any]:
+def pick_fields(answer: Mapping[str, Any], keys: Sequence[str]) -> dict[str, Any]:
     """The fields of an object that are kept of it."""
-    return {key: bound_value(found[key]) for key in keys if key in found}
+    return {key: bound_value(answer[key]) for key in keys if key in answer}
 
 
-def bound_value(found: Any) -> Any:
+def bound_value(value: Any) -> Any:
     """A fact as it is, or a digest of it where it is long."""
     try:
-        text = json.dumps(found, sort_keys=True)
+        text = json.dumps(value, sort_keys=True)
     except (RecursionError, ValueError):
         return "too deep to be read"
-    return found if len(text) <= MAX_FACT_LENGTH else f"sha256 {hashlib.sha256(text.encode()).hexdigest()}"
+    return value if len(text) <= MAX_FACT_LENGTH else f"sha256 {hashlib.sha256(text.encode()).hexdigest()}"
 
 
 def merge_objects(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
@@ -44,21 +44,21 @@ def get_field(answer: Any, key: str, kind: type) -> Any:
     return answer[key]
 
 
-def are_token_ids(found: Any) -> TypeGuard[list[int]]:
+def are_token_ids(value: Any) -> TypeGuard[list[int]]:
     """Whether it is a list of ids."""
-    return isinstance(found, list) and all(type(one) is int and one >= 0 for one in found)
+    return isinstance(value, list) and all(type(one) is int and one >= 0 for one in value)
 
 
-def parse_count(found: Any) -> int | None:
+def parse_count(value: Any) -> int | None:
     """A count of an answer; None for anything else."""
-    return found if type(found) is int and found >= 0 else None
+    return value if type(value) is int and value >= 0 else None
 
 
-def sum_counts(found: list[int | None]) -> int | None:
+def sum_counts(counts: list[int | None]) -> int | None:
     """The sum; None where one is missing."""
-    return None if None in found or not found else sum(one for one in found if one is not None)
+    return None if None in counts or not counts else sum(one for one in counts if one is not None)
 
 
-def format_value(found: Any) -> str:
+def format_value(value: Any) -> str:
     """What a server wrote, for a sentence: one line, bounded."""
-    return json.dumps(found, default=str)[:MAX_SHOWN]
+    return json.dumps(value, default=str)[:MAX_SHOWN]

@@ -106,10 +106,10 @@ def list_changes(earlier: Any, later: Any, name: str = "", levels: int = MAX_LEV
     return [f"{_shorten(json.dumps(name)[1:-1])} was {old} and now is {new}"]
 
 
-def format_changes(found: Sequence[str]) -> str:
+def format_changes(changes: Sequence[str]) -> str:
     """Changes as part of a sentence: the first ones."""
-    more = f"; and {len(found) - MAX_CHANGES} more" if len(found) > MAX_CHANGES else ""
-    return "; ".join(found[:MAX_CHANGES]) + more
+    more = f"; and {len(changes) - MAX_CHANGES} more" if len(changes) > MAX_CHANGES else ""
+    return "; ".join(changes[:MAX_CHANGES]) + more
 
 
 def _shorten(text: str) -> str:

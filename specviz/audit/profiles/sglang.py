@@ -81,12 +81,12 @@ class SglangProfile(ServerProfile):
     def format_ids_expression(self, sampling: SamplingRequest) -> str:
         return super().format_ids_expression(sampling) if sampling.chat else 'answer["output_ids"]'
 
-    def _read_sample(self, one: Mapping[str, Any], meta: Mapping[str, Any]) -> SampledText:
+    def _read_sample(self, answer: Mapping[str, Any], meta: Mapping[str, Any]) -> SampledText:
         reason = meta.get("finish_reason")
         kind = reason.get("type") if isinstance(reason, dict) else reason
-        ids, text = one.get("output_ids"), one.get("text")
+        ids, text = answer.get("output_ids"), answer.get("text")
         if not are_token_ids(ids) and not isinstance(text, str):
-            raise EndpointError(f"The server answered with neither text nor token ids ({format_value(one)}).")
+            raise EndpointError(f"The server answered with neither text nor token ids ({format_value(answer)}).")
         end = reason.get("matched") if isinstance(reason, dict) else None
         tokens = tuple(ids) if are_token_ids(ids) else None
         if tokens is not None and kind == "stop" and type(end) is int and tokens[-1:] != (end,):

@@ -318,9 +318,9 @@ class Endpoint:
     def _format_address(self, path: str) -> str:
         return f"'{self.build_address(path)}'"
 
-    def _count(self, what: str) -> None:
+    def _count(self, counter: str) -> None:
         with self._lock:
-            setattr(self.counts, what, getattr(self.counts, what) + 1)
+            setattr(self.counts, counter, getattr(self.counts, counter) + 1)
 
 
 class _RetryError(Exception):

@@ -53,9 +53,9 @@ def add_length_options(parser: argparse.ArgumentParser) -> None:
     add_setting(parser.add_argument, "max_new_tokens", default=96, low=8, high=1024, help="tokens per prompt")
 
 
-def add_runs_option(parser: argparse.ArgumentParser, what: str) -> None:
+def add_runs_option(parser: argparse.ArgumentParser, measured: str) -> None:
     """Add the number of runs."""
-    add_count(parser.add_argument, "runs", 1, 100, what, 6)
+    add_count(parser.add_argument, "runs", 1, 100, measured, 6)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -52,9 +52,9 @@ def _describe_replaced(folder: Path, record: Mapping[str, Any]) -> str:
     return f"'{folder}' held the report of another run ({earlier.get('decoder')}, seed {earlier.get('seed')}): it is replaced."
 
 
-def add_format_option(parser: argparse.ArgumentParser, what: str = "JSON") -> None:
+def add_format_option(parser: argparse.ArgumentParser, contents: str = "JSON") -> None:
     """Add the choice between text and JSON."""
-    add_choice(parser.add_argument, "format", ("text", "json"), f"text (default), or {what}", "text")
+    add_choice(parser.add_argument, "format", ("text", "json"), f"text (default), or {contents}", "text")
 
 
 def print_record(record: dict[str, Any], options: argparse.Namespace, as_text: Callable[[dict[str, Any]], str]) -> None:

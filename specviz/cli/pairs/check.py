@@ -54,17 +54,17 @@ def list_chosen_options(options: argparse.Namespace) -> list[str]:
     return [word for name, value in given.items() if value for word in (name, value)]
 
 
-def format_check(found: Preflight, chosen: Sequence[str] = ()) -> str:
+def format_check(preflight: Preflight, chosen: Sequence[str] = ()) -> str:
     """The check as text: a paragraph for each model, one for the pair, and what is worth knowing or stands in the way.
 
     chosen: more options of a command that runs the pair.
     """
-    lines = [*_describe_model(found.target), "", *_describe_model(found.draft), "", *_describe_pair(found)]
-    for title, sentences in (("worth knowing", found.all_notes), ("in the way", found.all_problems)):
+    lines = [*_describe_model(preflight.target), "", *_describe_model(preflight.draft), "", *_describe_pair(preflight)]
+    for title, sentences in (("worth knowing", preflight.all_notes), ("in the way", preflight.all_problems)):
         if sentences:
             lines += ["", f"{title}:", *(f"- {sentence}" for sentence in sentences)]
-    if found.ready:
-        command = shlex.join([*format_options(PairPlaces(found.target.place, found.draft.place).name), *chosen])
+    if preflight.ready:
+        command = shlex.join([*format_options(PairPlaces(preflight.target.place, preflight.draft.place).name), *chosen])
         lines += ["", f"Ready. To run it: specviz decode {command} --prompt ..."]
     else:
         lines += ["", "Not ready."]
@@ -94,14 +94,16 @@ def _describe_model(model: ModelCheck) -> list[str]:
     return lines
 
 
-def _describe_pair(found: Preflight) -> list[str]:
+def _describe_pair(preflight: Preflight) -> list[str]:
     lines = []
-    if found.target.tokens is not None and found.draft.tokens is not None:
-        lines.append(f"tokens  {f'the tokenizers differ: {found.differ}' if found.differ else 'one tokenizer'}")
-    needed = f"{format_bytes(found.memory_bytes)} needed, " if found.memory_bytes is not None else ""
-    host = "" if found.device == "cpu" else f", {format_bytes(found.host_bytes)} in the system"
-    lines.append(f"memory  {needed}{format_bytes(found.free_bytes)} free on this {found.device}{host}, in {found.dtype}")
-    if (time := found.expected) is not None:
+    if preflight.target.tokens is not None and preflight.draft.tokens is not None:
+        lines.append(f"tokens  {f'the tokenizers differ: {preflight.differ}' if preflight.differ else 'one tokenizer'}")
+    needed = f"{format_bytes(preflight.memory_bytes)} needed, " if preflight.memory_bytes is not None else ""
+    host = "" if preflight.device == "cpu" else f", {format_bytes(preflight.host_bytes)} in the system"
+    lines.append(
+        f"memory  {needed}{format_bytes(preflight.free_bytes)} free on this {preflight.device}{host}, in {preflight.dtype}"
+    )
+    if (time := preflight.expected) is not None:
         milliseconds = [1e3 * one.value for one in (time.one, time.block, time.draft)]
         lines += [
             f"time    target pass {milliseconds[0]:.3g} ms, over {time.gamma + 1} tokens {milliseconds[1]:.3g} ms, "

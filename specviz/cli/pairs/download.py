@@ -32,12 +32,12 @@ def run(options: argparse.Namespace) -> int:
     return 0 if found.ready else NOT_READY
 
 
-def fetch_files(found: Preflight) -> None:
+def fetch_files(preflight: Preflight) -> None:
     """Download what is missing of both models."""
     from specviz.models.hub.download import download_models
 
     progress = Progress("downloading")
     try:
-        download_models(found.listings, progress)
+        download_models(preflight.listings, progress)
     except KeyboardInterrupt:
         raise KeyboardInterrupt("what has arrived is kept, and the same command goes on from there") from None

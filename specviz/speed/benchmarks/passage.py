@@ -121,17 +121,17 @@ def write_passage(
     return add_rates(passage, made)
 
 
-def _is_cut_short(one: TimedRound, before: Sequence[TimedRound], settings: Settings) -> bool:
+def _is_cut_short(timed: TimedRound, before: Sequence[TimedRound], settings: Settings) -> bool:
     """Whether a longer text may go on otherwise than with this round, which has fewer tokens left than a round can write."""
-    written = sum(len(other.round.committed) for other in before if other.lane == one.lane)
-    return one.lane == SPECULATIVE and written + settings.gamma + 1 > settings.max_new_tokens
+    written = sum(len(other.round.committed) for other in before if other.lane == timed.lane)
+    return timed.lane == SPECULATIVE and written + settings.gamma + 1 > settings.max_new_tokens
 
 
-def _rescale(one: TimedRound, baseline: Baseline | None) -> TimedRound:
+def _rescale(timed: TimedRound, baseline: Baseline | None) -> TimedRound:
     """The round as the fastest target-only way would have timed it. Its parts are left out: they are this project's loop's."""
-    if baseline is None or one.lane != TARGET_ONLY:
-        return one
-    return replace(one, at=one.at / baseline.factor, round=replace(one.round, timing={}))
+    if baseline is None or timed.lane != TARGET_ONLY:
+        return timed
+    return replace(timed, at=timed.at / baseline.factor, round=replace(timed.round, timing={}))
 
 
 def estimate_stage_seconds(warming: Sequence[TimedRound], length: int) -> tuple[float, float]:

@@ -429,46 +429,46 @@ def _load_generation_config(listed: ModelListing) -> GenerationConfig | None:
         return None
 
 
-def _compare_tokenizers(one: _ModelFiles, other: _ModelFiles) -> tuple[str | None, tuple[str, ...], tuple[str, ...]]:
+def _compare_tokenizers(target: _ModelFiles, draft: _ModelFiles) -> tuple[str | None, tuple[str, ...], tuple[str, ...]]:
     """How the tokenizers differ, what stands between the two models, and what is worth knowing of their tokens."""
-    problems, notes, places = [], [], (one.found.place, other.found.place)
-    if one.config is not None and other.config is not None:
+    problems, notes, places = [], [], (target.found.place, draft.found.place)
+    if target.config is not None and draft.config is not None:
         try:
-            refuse_mixed(places, (one.config, other.config))
+            refuse_mixed(places, (target.config, draft.config))
         except UnsupportedModelError as error:
             problems.append(str(error))
     differ = None
-    if one.tokenizer is not None and other.tokenizer is not None:
-        differ = describe_difference(one.tokenizer, other.tokenizer)
-    if differ and not problems and one.config is not None and other.config is not None:
+    if target.tokenizer is not None and draft.tokenizer is not None:
+        differ = describe_difference(target.tokenizer, draft.tokenizer)
+    if differ and not problems and target.config is not None and draft.config is not None:
         try:
-            shared = map_shared_tokens(places, (one.config, other.config), (one.tokenizer, other.tokenizer), differ)
+            shared = map_shared_tokens(places, (target.config, draft.config), (target.tokenizer, draft.tokenizer), differ)
             notes.append(describe_draftable({"draft": {"tokens": shared.to_record()}}))
         except ModelError as error:
             problems.append(str(error))
     return differ, tuple(problems), tuple(notes)
 
 
-def _sum_memory(one: ModelCheck, other: ModelCheck) -> int | None:
-    if one.memory_bytes is None or other.memory_bytes is None:
+def _sum_memory(target: ModelCheck, draft: ModelCheck) -> int | None:
+    if target.memory_bytes is None or draft.memory_bytes is None:
         return None
-    return one.memory_bytes if one.place == other.place else one.memory_bytes + other.memory_bytes
+    return target.memory_bytes if target.place == draft.place else target.memory_bytes + draft.memory_bytes
 
 
 def _check_memory(
-    one: ModelCheck, other: ModelCheck, dtype: torch.dtype, device: torch.device, free: int, host: int
+    target: ModelCheck, draft: ModelCheck, dtype: torch.dtype, device: torch.device, free: int, host: int
 ) -> tuple[str, ...]:
-    if one.memory_bytes is None or other.memory_bytes is None or one.parameters is None or other.parameters is None:
+    if target.memory_bytes is None or draft.memory_bytes is None or target.parameters is None or draft.parameters is None:
         return ()
-    needed = _sum_memory(one, other)
+    needed = _sum_memory(target, draft)
     assert needed is not None, "both are known"
     advice = "Take smaller models" + (", or fewer bytes per number (--dtype bfloat16)." if dtype.itemsize > 2 else ".")
     if needed > free:
         return (
-            f"The pair needs about {format_bytes(needed)} of memory in {_name_dtype(dtype)} ({format_bytes(one.memory_bytes)} for the target, "
-            f"{format_bytes(other.memory_bytes)} for the draft), and {format_bytes(free)} are free on this {device.type}. {advice}",
+            f"The pair needs about {format_bytes(needed)} of memory in {_name_dtype(dtype)} ({format_bytes(target.memory_bytes)} for the target, "
+            f"{format_bytes(draft.memory_bytes)} for the draft), and {format_bytes(free)} are free on this {device.type}. {advice}",
         )
-    passing = max(one.parameters, other.parameters) * dtype.itemsize
+    passing = max(target.parameters, draft.parameters) * dtype.itemsize
     if device.type != "cpu" and passing > host:
         return (
             f"Weights pass through the system's memory on their way to the {device.type}: {format_bytes(passing)} are needed there for a moment, "
@@ -521,12 +521,12 @@ def _collect_notes(
     return tuple(dict.fromkeys(notes))
 
 
-def _is_probe_useless(found: Preflight) -> bool:
+def _is_probe_useless(preflight: Preflight) -> bool:
     """Whether a probe would be of no use, or would not fit."""
-    models = (found.target, found.draft)
+    models = (preflight.target, preflight.draft)
     return (
-        found.memory_bytes is None
-        or found.memory_bytes > found.free_bytes
+        preflight.memory_bytes is None
+        or preflight.memory_bytes > preflight.free_bytes
         or any(model.supported is not True for model in models)
     )
 

@@ -214,6 +214,6 @@ def _count_in_words(rows: int) -> str:
     return "one text" if rows == 1 else f"{rows} texts"
 
 
-def _format_estimate(found: Mapping[int, Estimate], rows: int) -> str:
+def _format_estimate(estimates: Mapping[int, Estimate], rows: int) -> str:
     """An estimate with its number of texts: 0.96 (64 texts). Its interval is drawn."""
-    return f"{found[rows].value:.2f} ({_count_in_words(rows)})"
+    return f"{estimates[rows].value:.2f} ({_count_in_words(rows)})"

@@ -128,13 +128,13 @@ def explain_spread(found: float, what: str) -> str:
     )
 
 
-def explain_interval(found: Estimate, what: str) -> str:
+def explain_interval(estimate: Estimate, what: str) -> str:
     """A sentence if the runs of a compared number are too few or too far apart for a verdict, else empty."""
-    if found.n < MIN_RUNS:
-        return f"{what} was measured in {found.n} runs; fewer than {MIN_RUNS} give no 95% interval of a median."
-    if found.width <= MAX_INTERVAL_WIDTH:
+    if estimate.n < MIN_RUNS:
+        return f"{what} was measured in {estimate.n} runs; fewer than {MIN_RUNS} give no 95% interval of a median."
+    if estimate.width <= MAX_INTERVAL_WIDTH:
         return ""
     return (
-        f"the 95% interval of {what} spans {found.width:.0%} of it; at most {MAX_INTERVAL_WIDTH:.0%} is allowed. "
+        f"the 95% interval of {what} spans {estimate.width:.0%} of it; at most {MAX_INTERVAL_WIDTH:.0%} is allowed. "
         "Another program may keep this machine busy: run it again alone, or with more --runs."
     )

@@ -140,8 +140,8 @@ def describe_precision(models: Mapping[str, Any]) -> str:
     return describe_bfloat16() if on_cuda and models.get("dtype") == "bfloat16" else ""
 
 
-def _round_values(found: Mapping[Any, float]) -> dict[str, float]:
-    return {str(name): round(value, 3) for name, value in found.items()}
+def _round_values(values: Mapping[Any, float]) -> dict[str, float]:
+    return {str(name): round(value, 3) for name, value in values.items()}
 
 
 def _read_rounds(shapes: Mapping[str, Any], part: str) -> dict[str, dict[str, float]]:
@@ -152,7 +152,9 @@ def _read_rounds(shapes: Mapping[str, Any], part: str) -> dict[str, dict[str, fl
     }
 
 
-def _read_speed(found: Mapping[str, Any]) -> PairSpeed:
-    intervals = ({name: tuple(values) for name, values in found[part].items()} for part in ("rates", "ratios"))
+def _read_speed(record: Mapping[str, Any]) -> PairSpeed:
+    intervals = ({name: tuple(values) for name, values in record[part].items()} for part in ("rates", "ratios"))
     rates, ratios = intervals
-    return PairSpeed(rates, found["baseline"], ratios, *(_round_values(found[part]) for part in ("round_ms", "tokens_per_round")))
+    return PairSpeed(
+        rates, record["baseline"], ratios, *(_round_values(record[part]) for part in ("round_ms", "tokens_per_round"))
+    )

@@ -47,9 +47,9 @@ class PartContext:
         self.record |= found
         self.send(self.record)
 
-    def add(self, field_name: str, found: Mapping[str, Any]) -> None:
+    def add(self, field_name: str, rows: Mapping[str, Any]) -> None:
         """Add entries to a table of the record, and hand it on."""
-        self.save(**{field_name: self.record.get(field_name, {}) | found})
+        self.save(**{field_name: self.record.get(field_name, {}) | rows})
 
     def has_time(self, seconds: float) -> bool:
         """Whether so many seconds are left."""
@@ -122,9 +122,9 @@ def load_storybook(context: PartContext, dtype: str) -> LoadedPair:
     return load_pair(PAIR, context.device, dtype)
 
 
-def estimate_record(found: Any) -> list[float]:
+def estimate_record(measured: Any) -> list[float]:
     """Median, and the ends of its 95% interval."""
-    return [round(float(number), 3) for number in (found.value, found.low, found.high)]
+    return [round(float(number), 3) for number in (measured.value, measured.low, measured.high)]
 
 
 def wait(context: PartContext) -> None:

@@ -167,7 +167,7 @@ def measure_passes(context: PartContext) -> None:
 
 
 def time_lengths(
-    context: PartContext, name: str, model: PreTrainedModel, lengths: Sequence[int], found: dict[str, dict[int, float]]
+    context: PartContext, name: str, model: PreTrainedModel, lengths: Sequence[int], seconds: dict[str, dict[int, float]]
 ) -> None:
     """Milliseconds of passes over each number of tokens, recorded, and compiled and recorded, into ``tokens_ms`` and ``compiled_ms``.
 
@@ -180,13 +180,13 @@ def time_lengths(
                 if is_possible:
                     built[kind, tokens] = TimedPass.build(context, model, 1, tokens, compiles)
                     if compiles:
-                        found.setdefault("compile_seconds", {})[tokens] = built[kind, tokens].build_seconds
+                        seconds.setdefault("compile_seconds", {})[tokens] = built[kind, tokens].build_seconds
     series: dict[tuple[str, int], list[float]] = {key: [] for key in built}
     for _ in range(2 if context.dry else 7):
         for key, timed in built.items():
             series[key].append(timed.time(context, 8, 1))
     for (kind, tokens), times in series.items():
-        found[kind][tokens] = statistics.median(times)
+        seconds[kind][tokens] = statistics.median(times)
 
 
 def time_round(context: PartContext, model: PreTrainedModel, draft: PreTrainedModel, compiles: bool) -> dict[str, float]:
