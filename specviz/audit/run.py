@@ -288,7 +288,7 @@ def run_audit(
 
     Raises:
         SettingsError: The folder holds something else, or an option is out of range. Nothing was requested then.
-        EndpointError: The server cannot be reached, fails, or is not the one that it was. What was collected is kept.
+        EndpointError: The server cannot be reached, fails, or is not the one that it was. The samples collected until then are kept.
         TrapError: A check found that samples would show nothing.
         EvidenceError: Nothing can be tested.
     """

@@ -276,7 +276,7 @@ def test_the_rows_of_the_drafting_methods():
                 "speed",
                 "speed_low",
                 "speed_high",
-                "told",
+                "comparison",
             )
         )
         if not row["reason"]:
@@ -286,9 +286,9 @@ def test_the_rows_of_the_drafting_methods():
             own, alone = row["ms"], load_methods()[0]["ms"]
             measured |= {"ms_per_token": own["value"], "ms_low": own["low"], "ms_high": own["high"]}
             low, high = alone["low"] / own["high"], alone["high"] / own["low"]
-            told = "faster" if low > 1.0 else "slower" if high < 1.0 else "undecided"
+            compared = "faster" if low > 1.0 else "slower" if high < 1.0 else "undecided"
             measured |= {"speed": alone["value"] / own["value"], "speed_low": low, "speed_high": high}
-            measured |= {"told": "" if row["key"] == "target" else told}
+            measured |= {"comparison": "" if row["key"] == "target" else compared}
         verdict = "" if row["reason"] else words[row["exact"]]
         # no record of a row has the name of the proposer
         expected.append({"row": row["key"], "proposer": cell["proposer"], "rule": row["rule"], "verdict": verdict, **measured,

@@ -182,7 +182,7 @@ def collect_samples(jobs: Sequence[CollectionJob], on_progress: ProgressCallback
     on_progress: called with the share of all samples that is there, several times a second; what it raises ends the work.
 
     Raises EndpointError where a server fails, gives fewer tokens than asked, or is not the one that it was; SettingsError for a file
-    of other questions. What was collected until then is in the files.
+    of other questions. The samples collected until then are in the files.
     """
     runs = [_CollectionRun(job) for job in jobs]
     last = max(job.size.samples for job in jobs)

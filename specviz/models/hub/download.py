@@ -52,7 +52,7 @@ def download_models(listings: Sequence[ModelListing], on_progress: ProgressCallb
             report_file(1.0)
         except CancelledError as error:
             raise CancelledError(
-                f"The download of '{store.repo}' was stopped. What has arrived is kept, and the next download goes on from there."
+                f"The download of '{store.repo}' was stopped. The part that has arrived is kept, and the next download goes on from there."
             ) from error
     report(total)
     for one in listings:

@@ -52,7 +52,7 @@ def build_methods_command(comparison: MethodComparison) -> str:
 
 
 ROWS = ("row", "proposer", "rule", "verdict", "tokens", "passes", "tokens_per_pass", "draft_tokens_per_pass", "accepted_of_tested",
-        "ms_per_token", "ms_low", "ms_high", "speed", "speed_low", "speed_high", "told", "blank_because")  # fmt: skip
+        "ms_per_token", "ms_low", "ms_high", "speed", "speed_low", "speed_high", "comparison", "blank_because")  # fmt: skip
 MATRIX_COLUMNS = ("line", "rule", "column", "verdict", "right", "n", "seen", "distance", "p_value", "lost", "said")
 GAIN = ("draft_tokens", "tokens_per_pass", *name_interval_columns("counted", "measured"))
 FIRST = ("row", "token", "exact_probability", "draws", "share", "low", "high", "written")
@@ -111,8 +111,8 @@ def _iterate_method_rows(comparison: MethodComparison) -> Iterator[list[Any]]:
         if row.ms:
             counts = " ".join(f"{accepted}/{checked}" for accepted, checked in zip(row.accepted, row.checked, strict=True))
             measured = [row.tokens, row.passes, row.per_pass, row.nodes, counts, *list_interval(row.ms)]
-            told = "computed" if words.is_computed(row, comparison) else words.compare_with_target(row, comparison)
-            measured += [*list_interval(words.compute_speed(row, comparison)), told]
+            compared = "computed" if words.is_computed(row, comparison) else words.compare_with_target(row, comparison)
+            measured += [*list_interval(words.compute_speed(row, comparison)), compared]
         verdict = "" if row.reason else words.name_verdict(row)
         yield [row.key, row.entry.settings["proposer"], row.rule, verdict, *measured, row.reason]
 

@@ -110,7 +110,9 @@ def test_a_cancelled_download_keeps_what_came_and_the_next_one_goes_on(hub, pair
         if found.store.locate_partial(found.weights[0]).exists() and found.here_bytes > 30_000:
             raise CancelledError
 
-    with pytest.raises(CancelledError, match=r"stopped\. What has arrived is kept, and the next download goes on from there"):
+    with pytest.raises(
+        CancelledError, match=r"stopped\. The part that has arrived is kept, and the next download goes on from there"
+    ):
         fetch_all([found], cancel_in_the_weights)
     whole, half = list_held(client.find_cache_folder())
     assert [path.stem for path in half] == [weights] and weights not in {path.name for path in whole}

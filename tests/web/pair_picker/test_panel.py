@@ -372,7 +372,7 @@ def test_a_download_that_is_stopped_says_that_what_arrived_is_kept_and_goes_on_f
     with pytest.raises(CancelledError):
         work.download_pair(checked_state, ticket, checked_state.question)
     assert (
-        "What has arrived is kept" in checked_state.notes[0]
+        "The part that has arrived is kept" in checked_state.notes[0]
         and not checked_state.is_usable
         and checked_state.check.download_bytes < whole
     )
