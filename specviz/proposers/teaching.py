@@ -71,7 +71,11 @@ class ReversedDraft:
 
 
 @register_proposer(
-    "unigram", title="word frequencies", form=describe_chain, reads=("gamma", "draft_length_policy", "source_text"), runs_model=False
+    "unigram",
+    title="word frequencies",
+    form=describe_chain,
+    reads=("gamma", "draft_length_policy", "source_text"),
+    runs_model=False,
 )
 def _build_unigram(request: DraftingRequest) -> Proposer:
     """Chains from the token frequencies of the text that retrieval would read."""
