@@ -11,18 +11,16 @@ from itertools import accumulate
 import pytest
 
 from specviz.decoding.samples import Coverage, join_samples
-from specviz.errors import EvidenceError, SettingsError
+from specviz.errors import SettingsError
 from specviz.evidence.decoder import ENGINE, MEMOIZED, SHARED, build_decoder, with_mistake
 from specviz.evidence.mistakes.registry import MISTAKES
 from specviz.evidence.sampling import session
 from specviz.evidence.sampling.sampling_plan import INTERIM, SCHEDULE, SamplingPlan
 from specviz.evidence.sampling.session import SamplingSpec, Session, ShardRange, SideBySide, draw_shard, draw_together
-from specviz.evidence.testing import hypothesis_tests as evidence_tests
 from specviz.models.memoized import MemoizedPair
 from specviz.models.pairs.loading import load_pair
 from specviz.settings import Settings
-from specviz.statistics.finding import ALPHA, Finding
-from specviz.statistics.goodness import compute_chi_square
+from specviz.statistics.finding import ALPHA
 
 SETTINGS = Settings(prompt="Once upon", max_new_tokens=3, gamma=2, seed=11)
 
@@ -136,16 +134,6 @@ def test_sessions_side_by_side_draw_and_count_what_each_does_alone(pair):
             and part_session.counted == whole.coverage
         )
     assert draw_together(pair, specs, calls[0])[0].tokens.tolist() == parts[0][0].tokens.tolist()
-
-
-def test_work_begun_in_a_thread_gives_its_result_or_its_error() -> None:
-    def fail() -> Finding:
-        raise EvidenceError("too few")
-
-    finding = compute_chi_square([5, 5], [0.5, 0.5])
-    assert evidence_tests._start(lambda: finding)() is finding
-    with pytest.raises(EvidenceError, match="too few"):
-        evidence_tests._start(fail)()
 
 
 def test_a_setting_that_a_published_mistake_replaces_is_refused():
