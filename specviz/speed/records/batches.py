@@ -101,11 +101,15 @@ class BatchSpeeds(Record):
 
         part: passes, drafting or rule
         """
-        costs = [
-            np.median(np.array(getattr(self, part))[at], -1) / np.median(self.passes[at][0]) for at in (0, self.rows.index(rows))
-        ]
-        few, many = (np.interp(gamma, self.gammas, found[-len(self.gammas) :]) for found in costs)
+        costs = self._medians[part]
+        few, many = (np.interp(gamma, self.gammas, costs[at][-len(self.gammas) :]) for at in (0, self.rows.index(rows)))
         return float(many / few)
+
+    @cached_property
+    def _medians(self) -> dict[str, np.ndarray]:
+        """By part, (rows, gammas): medians over runs, in passes over one token of as many texts. A page reads them hundreds of times."""
+        one = np.median(np.array(self.passes)[:, 0], -1)
+        return {part: np.median(np.array(getattr(self, part)), -1) / one[:, None] for part in ("passes", "drafting", "rule")}
 
     def estimate_tokens(self, key: str, gamma: int) -> Estimate:
         """Tokens per target pass of each text; the interval by resampling texts."""
