@@ -130,16 +130,28 @@ def pytest_sessionfinish():
 
 @pytest.fixture(scope="session", autouse=True)
 def short_reports():
-    """200 samples of each kind for the test of two samples, and 6 prefixes for the distance that is computed without samples.
+    """200 samples of each kind and 200 permutations for the test of two samples, and 6 prefixes for the distance that is computed without samples.
 
     What both detect is shown in tests/statistics/test_twosample.py and tests/evidence/analytic, with numbers of their own.
     """
     from specviz.evidence.testing import results
+    from specviz.statistics import twosample
 
     with pytest.MonkeyPatch.context() as patched:
+        needed = twosample.count_permutations
+        patched.setattr(twosample, "count_permutations", lambda alpha: 200)
         patched.setattr(results, "REFERENCE_SAMPLES", 200)
         patched.setattr(results, "ANALYTIC_PREFIXES", 6)
-        yield
+        yield needed
+
+
+@pytest.fixture
+def all_permutations(short_reports, monkeypatch):
+    """As many permutations as the level of a test of two samples needs: it can then reject."""
+    from specviz.statistics import twosample
+
+    monkeypatch.setattr(twosample, "count_permutations", short_reports)
+    return short_reports
 
 
 @pytest.fixture(scope="session")

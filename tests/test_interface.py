@@ -23,20 +23,12 @@ from specviz.errors import ModelError, SettingsError
 from specviz.pair_options import PairOptions
 from specviz.settings import Settings
 from specviz.speed.records.plan import SpeedPlan
-from tests.certified import remember_permutations
 from tests.foreign import write_foreign_pair
 from tests.pairs import TEXT
 
 ROOT = Path(__file__).resolve().parents[1]
 SMALL = {"samples": 1000, "min_tv": 0.4, "max_new_tokens": 2, "mode": "shared-distributions", "gamma": 2, "seed": 3}
 SHORT = {"gammas": (1, 2), "continuations": 3, "opening": 8, "max_new_tokens": 8, "probes": 0}
-
-
-@pytest.fixture(autouse=True)
-def permutations_once():
-    """The same two samples are compared once: that test is one of nine."""
-    with remember_permutations():
-        yield
 
 
 def loaded(folders):

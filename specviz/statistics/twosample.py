@@ -19,7 +19,6 @@ from specviz.statistics.power import compute_pooled_draws, find_detectable_tv
 from specviz.statistics.random_streams import RandomUse, make_generator
 
 MOST = 4000  # continuations per sample
-PERMUTATIONS = 1999
 AT_ONCE = 256  # permutations worked on together
 
 Continuation = tuple[int, ...] | str
@@ -31,11 +30,16 @@ def compare_two_rates(hits: tuple[int, int], draws: tuple[int, int]) -> float:
     return float(stats.fisher_exact(table).pvalue)
 
 
+def count_permutations(alpha: float) -> int:
+    """How many permutations a test of this level needs, so that its smallest possible p-value is below the level."""
+    return int(1.5 / alpha)
+
+
 def compute_permutation_test(
     first: Sequence[Continuation],
     second: Sequence[Continuation],
     *,
-    permutations: int = PERMUTATIONS,
+    permutations: int | None = None,
     seed: int = 0,
     alpha: float = ALPHA,
     power: float = POWER,
@@ -45,7 +49,7 @@ def compute_permutation_test(
     """Is any beginning more frequent in one sample than in the other? p = (1 + permutations at least as extreme) / (1 + B).
 
     ``first``, ``second``: 1 to 4,000 continuations each, all tuples of ids or all texts; independent, of one prompt.
-    ``permutations``: B; the smallest possible p-value is 1 / (1 + B). ``seed``: of the permutations, which have their own random
+    ``permutations``: B; None: as many as the level needs. The smallest possible p-value is 1 / (1 + B). ``seed``: of the permutations, which have their own random
     stream. ``on_progress``: called repeatedly with the fraction that is done; may raise to stop the test.
 
     The statistic is the largest difference between the two samples' frequencies of a beginning, in standard deviations under
@@ -60,6 +64,7 @@ def compute_permutation_test(
     """
     one, two = _check_sample(first, "first"), _check_sample(second, "second")
     n, m = len(one), len(two)
+    permutations = count_permutations(alpha) if permutations is None else permutations
     order, starts, ends = find_shared_beginnings([*one, *two])
     sizes = ends - starts
     if not len(sizes):

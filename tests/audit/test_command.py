@@ -54,6 +54,7 @@ def bend_probs(probs: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("dialect", ["vllm", pytest.param("transformers", marks=pytest.mark.slow)])
+@pytest.mark.usefixtures("all_permutations")
 def test_an_exact_server_is_consistent_and_everything_is_kept(dialect, pair, local_pair, capsys, tmp_path, monkeypatch):
     if dialect == "transformers":  # texts without token ids: some tokens look alike, and half of the draws leave too few
         monkeypatch.setattr(preflight, "HOT_DRAWS", 300)
@@ -251,6 +252,7 @@ def test_a_server_that_misses_the_end_token_is_rejected(pair, local_pair, capsys
     assert code == 1 and "go on after the token that ends a text" in report["note"]
 
 
+@pytest.mark.usefixtures("all_permutations")
 def test_speculation_on_against_off_needs_no_weights_and_uses_other_seeds(pair, capsys, tmp_path):
     with run_server(drafts=True, **answer_from_pair(pair)) as on, run_server(**answer_from_pair(pair)) as off:
         code = main(["audit", on.url, "--against", off.url, *ASKED, "--max-new-tokens", "3", "--out", str(tmp_path)])

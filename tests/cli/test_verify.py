@@ -27,6 +27,7 @@ def verify(folders, *more: str) -> int:
 
 
 @pytest.mark.usefixtures("no_pictures")
+@pytest.mark.usefixtures("all_permutations")
 def test_a_right_decoder_is_consistent_in_both_modes_and_json_says_all(folders, capsys, tmp_path):
     code = verify(folders, "--max-new-tokens", "2", "--samples", "4000", "--min-tv", "0.2", "--seconds", "0.3", "--format", "json",
                   "--out", str(tmp_path / "new"))  # fmt: skip

@@ -36,7 +36,7 @@ def test_shared_beginnings_by_hand():
 
 def test_three_against_three_by_hand():
     """aaa against bbb: 2 of the 20 ways to split six draws are as extreme, so p tends to 0.1. 1,999 permutations, 99.99% band."""
-    found = compute_permutation_test(["a"] * 3, ["b"] * 3)
+    found = compute_permutation_test(["a"] * 3, ["b"] * 3, permutations=1999)
     assert is_in_band(round(found.p_value * 2000) - 1, 1999, 0.1)
     assert found.statistic == pytest.approx(5**0.5), "gap 3/3, spread sqrt(9/36 * 3 * 3 / 5) = 1.5 / sqrt(5) draws"
 
@@ -69,7 +69,7 @@ def test_the_stated_gap_in_one_beginning_is_seen():
     as many rejections as Binomial(150, 0.99) gives in 99.99% of cases."""
     rng, probs = np.random.default_rng(SEED + 1), np.full(4, 0.25)
     arm = lambda: continuations(rng, probs, 300, length=3)  # noqa: E731
-    gap = compute_permutation_test(arm(), arm(), alpha=0.01).detectable_tv
+    gap = compute_permutation_test(arm(), arm(), permutations=1999, alpha=0.01).detectable_tv
     seen = 0
     for repeat in range(150):
         second = [(0, *rest) if rng.random() < gap / 0.75 else (first, *rest) for first, *rest in arm()]
@@ -81,8 +81,8 @@ def test_texts_that_never_repeat_are_told_apart_by_how_they_begin():
     """Every whole text is new, so a distance between distributions of whole texts is 1 in either case; 0.55 against 0.45 begin with 'The'."""
     first = [("The " if i % 20 < 11 else "A ") + f"{i:04d}x" for i in range(2000)]
     second = [("The " if i % 20 < 9 else "A ") + f"{i:04d}y" for i in range(2000)]
-    assert compute_permutation_test(first, second).rejected
-    assert not compute_permutation_test(first, [text.replace("x", "z") for text in first]).rejected
+    assert compute_permutation_test(first, second, permutations=1999).rejected
+    assert not compute_permutation_test(first, [text.replace("x", "z") for text in first], permutations=1999).rejected
 
 
 def test_the_answer_is_a_pure_function_of_draws_and_seed():
@@ -90,6 +90,14 @@ def test_the_answer_is_a_pure_function_of_draws_and_seed():
     arms = continuations(rng, probs, 50), continuations(rng, probs, 50)
     assert compute_permutation_test(*arms, seed=1) == compute_permutation_test(*arms, seed=1)
     assert compute_permutation_test(*arms, permutations=99).detectable_tv is None, "too few permutations for level .001"
+
+
+@pytest.mark.parametrize("level", (0.05, 0.001, 0.001 / 9))
+def test_a_test_has_as_many_permutations_as_its_level_needs(level, all_permutations):
+    """Two samples of 40 that have nothing in common are rejected at any level; other tests have fewer permutations (tests/conftest.py)."""
+    found = compute_permutation_test(["a"] * 40, ["b"] * 40, alpha=level)
+    assert found.p_value == 1 / (1 + all_permutations(level)) < level and found.rejected
+    assert found.detectable_tv is not None
 
 
 def test_arms_that_cannot_differ_say_so():

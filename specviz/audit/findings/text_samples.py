@@ -298,7 +298,6 @@ def run_text_tests(
     two = compute_permutation_test(
         texts[: results.REFERENCE_SAMPLES],
         arm,
-        permutations=int(1.5 / plan.level),
         alpha=plan.level,
         name="two samples: these and target-only",
         on_progress=scale_progress(on_progress, 0.7, 1.0),

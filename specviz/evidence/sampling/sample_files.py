@@ -355,12 +355,8 @@ def compare_files(
     notes = dict.fromkeys(note for file in (first, second) if (note := refuse_repeats(file)))
     level = correct_level(alpha, 2)
     left, right = first.samples[:MOST], second.samples[:MOST]
-    name, permutations = "permutation of two files", int(1.5 / level)
-    tests = [
-        compute_permutation_test(
-            left, right, permutations=permutations, seed=seed, alpha=level, name=name, on_progress=on_progress
-        )
-    ]
+    name = "permutation of two files"
+    tests = [compute_permutation_test(left, right, seed=seed, alpha=level, name=name, on_progress=on_progress)]
     tests += compare_prefixes(first.samples, second.samples, level)
     n, m = len(first.samples), len(second.samples)
     one = build_comparison(tests, {"n": n, "m": m, "tv": tv, "alpha": alpha, "level": level})

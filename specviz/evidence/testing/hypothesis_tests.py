@@ -345,10 +345,7 @@ def _compare_with_reference(
         [tuple(token for token in row if token != NONE) for row in arm.tokens[:most, : plan.length].tolist()]
         for arm in (samples, reference)
     )
-    permutations = int(1.5 / plan.level)
-    return compute_permutation_test(
-        left, right, permutations=permutations, alpha=plan.level, name=TWO_SAMPLES, on_progress=on_progress
-    )
+    return compute_permutation_test(left, right, alpha=plan.level, name=TWO_SAMPLES, on_progress=on_progress)
 
 
 def _group_masses(masses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -115,6 +115,7 @@ def answer_as(pair, name, **settings):
     )
 
 
+@pytest.mark.usefixtures("all_permutations")
 def test_texts_of_a_correct_decoder_are_consistent_and_those_of_a_wrong_one_rejected(pair, monkeypatch):
     """400 samples of each kind. A false alarm once in 1,000 seeds; R18 is missed in less than one of a million. The tiny pair writes half characters all the time."""
     monkeypatch.setattr(results, "REFERENCE_SAMPLES", 400)

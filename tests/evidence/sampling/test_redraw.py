@@ -31,14 +31,7 @@ from specviz.evidence.testing.report import RULE_ONLY, seal
 from specviz.models.table import TableModel
 from specviz.progress import ignore_progress
 from specviz.settings import Settings
-from tests.certified import alter_record, first_answer, first_test, remember_permutations
-
-
-@pytest.fixture(autouse=True)
-def permutations_once():
-    with remember_permutations():
-        yield
-
+from tests.certified import alter_record, first_answer, first_test
 
 QUIET = lambda label: ignore_progress  # noqa: E731
 

@@ -2,32 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from unittest import mock
 
 from specviz.evidence.sampling.sampling_plan import make_cells
-from specviz.evidence.testing import hypothesis_tests
 from specviz.settings import Settings
-from specviz.statistics.finding import Finding
-from specviz.statistics.twosample import compute_permutation_test
 from specviz.web.classroom.records import PHASES, Assignment
 from specviz.web.classroom.store import RoomStore
 
 SETTINGS = Settings(prompt="Once upon a time", gamma=2, max_new_tokens=2)
-
-
-@contextmanager
-def limit_permutations(most: int = 200) -> Iterator[None]:
-    """Fewer permutations than the level of a class's test asks for, some 30,000: certificates are then built and checked in less time."""
-
-    def permute(*samples: object, permutations: int, **more: object) -> Finding:
-        return compute_permutation_test(*samples, permutations=min(permutations, most), **more)
-
-    with mock.patch.object(hypothesis_tests, "compute_permutation_test", permute):
-        yield
 
 
 class Clock:

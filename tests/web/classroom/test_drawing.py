@@ -22,7 +22,7 @@ from specviz.web.classroom.class_evidence import build_certificate, count_blocks
 from specviz.web.classroom.records import SAMPLES_PER_STUDENT, derive_task_seed, list_sample_numbers
 from specviz.web.classroom.store import SampleBlock, take_first_samples
 from specviz.web.classroom.tally import Race, TaskTally, compute_calibration, compute_outcome, count_votes, rank_choices
-from tests.web.classroom.rooms import SETTINGS, build_sample_task, build_task, limit_permutations
+from tests.web.classroom.rooms import SETTINGS, build_sample_task, build_task
 
 BLOCKS = [(2, 0, 1), (1, 0, 10), (2, 1, 10), (3, 0, 100), (1, 10, 100)]
 
@@ -89,12 +89,6 @@ def test_a_tally_tests_the_first_samples_at_each_look_and_begins_again_where_it_
         221,
         3,
     )
-
-
-@pytest.fixture(scope="module", autouse=True)
-def few_permutations():
-    with limit_permutations():
-        yield
 
 
 @pytest.fixture(scope="module")
