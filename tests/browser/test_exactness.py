@@ -79,7 +79,7 @@ def test_a_first_link_to_the_page_opens_with_the_distribution_and_nothing_sample
 def test_draws_add_up_and_the_verdict_says_what_could_have_been_seen(sampled_page):
     assert "too few to tell" in sampled_page.verdicts["1 samples"]
     assert "100 samples can show only a large one" in sampled_page.verdicts["101 samples"]
-    assert re.search(r"alters \d+% of texts would be caught, 99% sure", sampled_page.verdicts["101 samples"])
+    assert re.search(r"changes \d+% of the texts would be caught 99 times in 100", sampled_page.verdicts["101 samples"])
     assert "✓ Exact, as far as 10,000 samples can tell." in sampled_page.verdicts["10,101 samples"]
     assert sampled_page.mistakes == []
 

@@ -180,7 +180,7 @@ def test_the_answer_counts_texts_and_the_distance_stands_in_the_fold():
 def test_the_smallest_bug_that_is_caught_is_a_percentage_of_texts_with_two_digits():
     shares = {0.34: "34%", 0.098: "9.8%", 0.013: "1.3%", 0.0052: "0.52%", 1.0: "100%"}
     for share, percent in shares.items():
-        assert describe_power(share) == f"A bug that alters {percent} of texts would be caught, 99% sure."
+        assert describe_power(share) == f"A bug that changes {percent} of the texts would be caught 99 times in 100."
 
 
 def test_what_many_runs_say_waits_for_all_of_them():

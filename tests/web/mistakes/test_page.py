@@ -272,6 +272,15 @@ def test_the_list_has_every_mistake_once_in_plain_words_with_who_reported_it_and
     assert by_id["gate"]["where"] == [{"words": "no report known", "href": ""}]
 
 
+def test_the_temperature_of_is_it_exact_stands_over_the_samples_where_it_differs():
+    """Both pages show the same prompt in the same picture, at other temperatures."""
+    usual = load_recorded_samples().exactness.settings.temperature
+    for one in load_recorded_samples().mistakes:
+        said = words.build_mistake_heading(MistakeQuestion(one.settings, one.mistake))
+        assert f"temperature {one.settings.temperature:g}" in said
+        assert ("(“Is it exact?” has" in said) == (one.settings.temperature != usual)
+
+
 def test_the_two_texts_are_those_that_differ_the_latest():
     one = MistakeState(MistakeQuestion(load_recorded_samples().find_mistake("R4").settings, "R4"))
     chosen, pairs = words.choose_texts(one), one.shown_result.pairs

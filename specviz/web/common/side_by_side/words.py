@@ -141,14 +141,14 @@ def format_percent(share: float) -> str:
 
 def describe_power(share: float) -> str:
     """How small a difference a test detects 99 times in 100. share: the total variation distance."""
-    return f"A bug that alters {format_percent(share)} of texts would be caught, 99% sure."
+    return f"A bug that changes {format_percent(share)} of the texts would be caught 99 times in 100."
 
 
 def explain_distance(found: InterimTest) -> str:
     """What the percentage of ``detectable`` is, for the fold."""
     if not found.tests[0].df:
         return ""
-    return f"“Alters {format_percent(found.detectable_tv)} of texts” means a total variation distance of {found.detectable_tv:.2g}, on the {found.cells} cells of that test."
+    return f"“Changes {format_percent(found.detectable_tv)} of the texts” means a total variation distance of {found.detectable_tv:.2g}, on the {found.cells} cells of that test."
 
 
 def describe_conditions(settings: Settings) -> str:
