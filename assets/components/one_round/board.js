@@ -7,7 +7,7 @@ import { plotIn, slot } from "./layout.js";
 
 const FEET = { wide: 74, narrow: 66 }; // px for the names and what stands under them
 const VALUES = 76; // px of a column that has room for both numbers
-const ROOMY = 236; // px of one that has room for what they mean in a line; else the line stands below all columns
+const ROOMY = 228; // px of one that has room for what they mean in a line; else the line stands below all columns
 const WIDEST = 64; // px of a bar
 const NARROW_TICKS = 24; // px for the numbers of the axis on a phone, where all bars need their own
 

@@ -185,7 +185,7 @@ class TokenView {
     this.node.classList.toggle("grand", width >= 1400 && window.innerHeight >= 900);
     const grand = this.node.classList.contains("grand");
     this.letter = LETTER * (this.narrow ? 11 : grand ? 14.5 : 13); // as main.css and components.css write a number over a bar
-    const usual = width < 640 ? 118 : this.narrow ? 176 : grand ? 340 : 264;
+    const usual = width < 640 ? 118 : this.narrow ? 176 : grand ? 340 : 240;
     this.lane = this.narrow ? width - 32 : (width - 32 - 308) * 0.59;
     if (!this.plan) this.jump(); // what stands there first comes from nowhere
     this.planAt(usual, width);
