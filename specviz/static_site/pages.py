@@ -17,10 +17,12 @@ from specviz.figures.preview import describe_page
 from specviz.records import ASSETS, load_toml, read_file
 from specviz.settings import OLD_NAMES, Settings
 from specviz.speed.records import headline, methods, passage, plan
+from specviz.speed.records.cost_model import load_cost_models
 from specviz.speed.records.methods import MethodComparison, MethodRow
 from specviz.speed.records.study import Study
 from specviz.static_site.document import OF_THE_APP, PAGES, SHARED, PageContent
 from specviz.trace import Trace
+from specviz.web.common.cost_choice import ON_RECORD, SERVER
 from specviz.web.drafting_methods import first_token_figures as methods_words
 from specviz.web.drafting_methods import rule_matrix, words
 from specviz.web.drafting_methods.overview import TEXTS as METHOD_TEXTS
@@ -127,8 +129,10 @@ def build_drafting_methods() -> PageContent:
     )
     comparisons = {
         choice: {
-            "picture": build_picture(one, "on two CPU cores"),
-            "overview": build_overview("on two CPU cores", one),
+            name: build("on two CPU cores", load_cost_models().get(ON_RECORD), *_add_server(one))
+            for name, build in (("picture", build_picture), ("overview", build_overview))
+        }
+        | {
             "rows": {row.key: _build_method(row) for row in one.rows},
         }
         for choice, one in known.items()
@@ -139,6 +143,12 @@ def build_drafting_methods() -> PageContent:
         "\n".join(build(choice, one) for choice, one in known.items()) for build in (_build_verdict, _build_comparison)
     )
     return _fill_page("drafting_methods", data, links=links, verdicts=verdicts, comparisons=sections)
+
+
+def _add_server(comparison: MethodComparison) -> tuple[MethodComparison, ...]:
+    """A comparison, and the same with the costs of a server's GPU."""
+    costs = load_cost_models().get(SERVER)
+    return (comparison,) if costs is None else (comparison, comparison.with_cost_model(costs))
 
 
 def build_questions() -> PageContent:

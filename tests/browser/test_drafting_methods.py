@@ -14,7 +14,7 @@ from tests.browser.test_app import NASTY, PATIENT, assert_harmless, query
 def open_methods(page: Page, server: str, link: str = "") -> Page:
     """Open the page and wait until all of it stands."""
     page.goto(f"{server}/drafting_methods{link}")
-    expect(page.locator(".picture .speed .number")).to_be_visible(timeout=PATIENT)
+    expect(page.locator(".picture .speed .machine b").first).to_be_visible(timeout=PATIENT)
     expect(page.locator(".methods li:visible .method").first).to_be_visible(timeout=PATIENT)
     if "row=" in link:
         expect(page.locator(".walked .leaf").first).to_be_visible(timeout=PATIENT)
@@ -59,30 +59,37 @@ def test_a_method_is_chosen_in_the_first_screen_and_its_round_and_speed_stand_th
     picture = page.locator(".picture")
     for part in (".tree", ".under", ".speed", ".main > button"):
         expect(picture.locator(part)).to_be_in_viewport(ratio=0.99)
-    expect(picture.locator(".speed .number")).to_have_text(re.compile(r"^1\.\d\d× as fast as without a draft$"))
+    speeds = picture.locator(".speed .machine")
+    expect(speeds).to_contain_text(["two CPU cores, measured", "H200 with a target of 8B, computed"])
+    expect(speeds.locator("b")).to_have_text([re.compile(r"^1\.\d\d×$")] * 2)
+    expect(picture.locator("button:visible, select:visible")).to_have_count(
+        3 + picture.locator(".leaf").count()
+    )  # field, next, step
     expect(page.locator(".walked")).to_have_count(0)
     expect(page.locator(".methods .method[aria-pressed=true]")).to_contain_text("Draft model")
-    expect(page.locator(".methods .method[aria-pressed=true] .range")).to_have_css("opacity", "1")
-    expect(picture.locator(".speed .other")).to_contain_text("three prompts and 3 draft tokens: 1.42×")
+    expect(picture.locator(".note")).to_contain_text("Over three prompts, with 3 draft tokens: 1.42×")
     expect(page.get_by_label("Text to continue", exact=True)).to_be_hidden()
     expect(page.get_by_role("button", name="Run all methods")).to_be_hidden()
-    before = picture.locator(".leaf").count()
-    if width < 720:
-        picture.get_by_label("Drafting method", exact=True).select_option("tree-wide")
-    else:
-        picture.get_by_role("button", name="Tree of 15 draws").click()
+    expect(page.get_by_role("radio", name="temperature 1")).to_be_hidden()
+    before, field = picture.locator(".leaf").count(), picture.get_by_label("Drafting method", exact=True)
+    assert "·" not in picture.locator(".tree").inner_text(), "a space before a word has no mark"
+    rejected = picture.locator(".leaf[data-is=rejected]")
+    expect(rejected).to_have_css("background-image", "none")
+    expect(rejected.locator(".word")).to_have_css("text-decoration-line", "line-through")
+    expect(rejected.locator(".mark")).to_have_text("")
+    field.select_option("tree-wide")
     expect(picture.locator(".about")).to_contain_text("Three tokens, two after each")
     at_rest(page)
     assert (before, picture.locator(".leaf").count()) == (5, 16), "all draft tokens, and one of the target"
     expect(picture.locator(".leaf[data-is=accepted]").first).to_be_visible()
-    expect(picture.locator(".speed .number")).to_have_text(re.compile(r"^0\.\d\d× as fast as without a draft: slower$"))
+    expect(speeds.first).to_contain_text(re.compile(r"0\.\d\d×slower"))
+    expect(speeds.last).to_contain_text("at most")
+    expect(picture.locator(".note")).to_contain_text("a pass over 16 tokens takes as long as")
     page.wait_for_url(re.compile("row=tree-wide(&|$)"))
-    if width < 720:
-        picture.get_by_role("button", name="the next method").click()
-        expect(picture.get_by_label("Drafting method", exact=True)).to_have_value("several")
-    else:
-        picture.get_by_role("button", name="Typical acceptance, lossy").click()
-        expect(picture.locator(".speed")).to_contain_text("but not exact")
+    picture.get_by_role("button", name="the next method").click()
+    expect(field).to_have_value("several")
+    field.select_option("typical")
+    expect(picture.locator(".speed")).to_contain_text("not exact")
 
 
 def test_the_step_button_leads_to_a_real_round_of_the_method(page, server):
@@ -119,7 +126,8 @@ def test_a_click_on_a_method_chooses_it_and_all_of_them_are_one_button_away(page
     lookahead = page.get_by_role("button", name="Lookahead. ")
     expect(lookahead).to_have_accessible_name(
         re.compile(
-            r"tokens per target pass\. a round takes the time of [\d.]+ passes\. [\d.]+ \([\d.]+ to [\d.]+\) times as fast as target only, slower\.$"
+            r"tokens per target pass\. a round takes the time of [\d.]+ tokens without a draft\. two CPU cores, measured: [\d.]+ \([\d.]+ to [\d.]+\) "
+            r"times as fast as target only, slower\. H200 with a target of 8B, computed: at most [\d.]+ times as fast as target only\.$"
         )
     )
     lookahead.focus()
@@ -138,45 +146,41 @@ def test_a_click_on_a_method_chooses_it_and_all_of_them_are_one_button_away(page
 
 
 @pytest.mark.parametrize("width", (1366, 390))
-def test_a_switch_shows_one_machine_at_a_time_sorted_by_what_is_shown_and_the_link_and_the_fold_follow(page, server, width):
+def test_both_machines_stand_in_one_table_in_the_order_of_the_measured_speeds_and_the_fold_chooses_the_second(
+    page, server, width
+):
     page.set_viewport_size({"width": width, "height": 844})
     open_methods(page, server)
     chart, lines = page.locator(".methods"), page.locator(".methods li:visible .method")
-    here, there = (
-        chart.get_by_role("button", name=name) for name in ("two CPU cores, measured", "H200 with a target of 8B, computed")
-    )
 
-    def read_speeds() -> list[float]:
-        """The speeds of the exact methods as they stand, each once a row, in one line."""
-        said = [line.locator(".value").inner_text() for line in lines.all()]
-        assert all(line.locator(".bar").count() == 1 for line in lines.all())
-        assert {round(line.bounding_box()["height"]) for line in lines.all()} == {44}
+    def read_speeds(machine: int) -> list[float]:
+        """The speeds of the exact methods on one of both machines, as they stand."""
+        said = [line.locator(".value").nth(machine).inner_text() for line in lines.all()]
         return [float(text.strip("≤× ")) for text in said[:-1]]
 
-    expect(here).to_have_attribute("aria-pressed", "true")
-    expect(chart.locator(".answer")).to_contain_text("faster than no draft on two CPU cores")
-    measured = read_speeds()
-    assert measured == sorted(measured, reverse=True) and "at most" not in chart.inner_text() and "≤" not in chart.inner_text()
-    there.click()
-    expect(there).to_have_attribute("aria-pressed", "true")
-    expect(chart.locator(".answer")).to_contain_text("on an H200 with a target of 8B, computed")
-    page.wait_for_url(re.compile("costs=h200-8b(&|$)"))
-    at_rest(page)
-    computed = read_speeds()
-    assert computed == sorted(computed, reverse=True) != measured and len(computed) == len(measured)
-    expect(lines.filter(has_text="Tree of 15 draws").locator(".value")).to_contain_text("≤")
-    expect(page.locator(".picture .speed .note")).to_contain_text("computed for an H200 with a target of 8B")
-    page.get_by_text("Another machine, and how this was measured").click()
-    machines = page.get_by_role("radiogroup", name="Machine")
+    measured, computed = read_speeds(0), read_speeds(1)
+    assert measured == sorted(measured, reverse=True) and len(computed) == len(measured)
+    tree = lines.filter(has_text="Tree of 15 draws")
+    expect(tree.locator(".verdict")).to_have_text(["slower", "at most"])
+    expect(tree.locator(".value").last).to_contain_text("≤")
+    expect(tree.locator(".gloss")).to_be_visible()
+    expect(lines.filter(has_text="a tie")).to_have_count(2)
+    assert all(bar.bounding_box()["width"] >= 14 for bar in tree.locator(".bar").all()), "a bar can be read"
+    expect(chart.locator(".why")).to_contain_text("a pass over 16 tokens takes as long as")
+    page.get_by_text("Temperature, another machine, and how this was measured").click()
+    machines = page.get_by_role("radiogroup", name="Second machine")
     expect(machines.get_by_role("radio", name="H200, target of 8B")).to_be_checked()
     machines.get_by_role("radio", name="H200, target of 1.7B").click()
-    third = chart.get_by_role("button", name="H200 with a target of 1.7B, computed")
-    expect(third).to_have_attribute("aria-pressed", "true", timeout=PATIENT)
-    here.click()
+    page.wait_for_url(re.compile("costs=h200-1.7b(&|$)"))
+    expect(page.locator(".picture .speed .machine").last).to_contain_text("H200 with a target of 1.7B, computed", timeout=PATIENT)
+    at_rest(page)
+    assert read_speeds(0) == measured and read_speeds(1) != computed
+    machines.get_by_role("radio", name="H200, target of 8B").click()
     page.wait_for_url(lambda url: "costs=" not in url)
-    expect(machines.get_by_role("radio", name="two CPU cores, timed")).to_be_checked(timeout=PATIENT)
-    expect(third).to_have_count(0)
-    assert read_speeds() == measured and page.mistakes == []
+    page.get_by_role("radio", name="temperature 0").click()
+    page.wait_for_url(re.compile("distribution=0(&|$)"))
+    expect(chart.locator(".who")).to_contain_text("temperature 0", timeout=PATIENT)
+    assert page.mistakes == []
 
 
 @pytest.mark.slow  # work of a page is stopped in test_mistakes.py, which is fast

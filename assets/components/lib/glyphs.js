@@ -7,6 +7,13 @@ export function glyphSpans(glyphs) {
   return glyphs.map(({ t, k }) => h("span", { class: `glyph ${k}` }, t));
 }
 
+/** The glyphs of a token as a word: without the space before it; a word's later part begins with a hyphen. */
+export function spellWord(glyphs) {
+  const [first, ...others] = glyphs;
+  if (first.k === "space" && others.length) return others;
+  return first.k === "text" && /^\p{Ll}/u.test(first.t) ? [{ t: "-", k: "text" }, ...glyphs] : glyphs;
+}
+
 /** One line of plain text for the glyphs, cut to a width in characters; null stands for all other tokens. */
 export function glyphLine(glyphs, most) {
   const line = glyphs === null ? "rest" : glyphs.map(({ t, k }) => (k === "byte" ? `${t} ` : t)).join("").trim();

@@ -1,12 +1,12 @@
 // The tree of draft tokens: chips where the payload says they stand, and lines to their parents.
 
 import { h, place, s, say, setSize } from "./dom.js";
-import { glyphLine, glyphSpans } from "./glyphs.js";
+import { glyphLine, glyphSpans, spellWord } from "./glyphs.js";
 
 const ROOT = -1;
 const HIGH = { usual: 36, grand: 60, least: 28 }; // of a line of chips
 const FROM = 46; // px that the end of the text takes at the left
-const CHIP = { widest: 190, gap: 110, near: 30, closest: 18 };
+const CHIP = { widest: 190, gap: 56, near: 30, closest: 18 };
 const LETTER = 8.5; // px, about, of a name in a chip
 
 export function makeTree(view) {
@@ -20,7 +20,7 @@ export function makeTree(view) {
 
 function makeChip(one, kind) {
   const face = h("button", { type: "button", class: "leaf", "data-kind": kind, title: one.name });
-  const text = h("span", { class: "word" }, ...glyphSpans(one.glyphs));
+  const text = h("span", { class: "word" }, ...glyphSpans(spellWord(one.glyphs)));
   const mark = h("span", { class: "mark", "aria-hidden": "true" });
   face.append(mark, text);
   return { face, mark };
@@ -41,11 +41,12 @@ export function fillTree(tree, payload, view) {
 export function placeTree(tree, payload, width, height = Infinity, least = HIGH.least) {
   const columns = Math.max(1, payload.columns), lines = Math.max(1, payload.lines);
   const from = width < 500 ? 22 : FROM;
-  const step = Math.min((width - from) / columns, CHIP.widest + CHIP.gap);
-  const wide = Math.max(26, Math.min(CHIP.widest, step - (step > 150 ? CHIP.near : CHIP.closest)));
-  const widths = Array.from({ length: columns }, (_, col) => Math.min(wide, Math.max(56, ...tree.all.filter(({ one }) => one.col === col).map(({ one }) => 44 + LETTER * glyphLine(one.glyphs, 24).length))));
+  const room = (width - from) / columns;
+  const wide = Math.max(26, Math.min(CHIP.widest, room - (room > 150 ? CHIP.near : CHIP.closest)));
+  const widths = Array.from({ length: columns }, (_, col) => Math.min(wide, Math.max(56, ...tree.all.filter(({ one }) => one.col === col).map(({ one }) => 44 + LETTER * glyphLine(spellWord(one.glyphs), 24).length))));
+  const step = Math.min(room, Math.max(...widths) + CHIP.gap); // a chain reads as a sentence
   const line = Math.min(height < Infinity ? HIGH.grand : HIGH.usual, Math.max(least, Math.floor(height / lines)));
-  const used = from + (columns - 1) * step + wide + 4; // and the ring around a chip
+  const used = from + (columns - 1) * step + Math.max(...widths) + 4; // and the ring around a chip
   setSize(tree.svg, used, lines * line);
   place(tree.node, { height: lines * line, width: used });
   tree.node.classList.toggle("tight", line < HIGH.usual);
@@ -62,7 +63,7 @@ export function placeTree(tree, payload, width, height = Infinity, least = HIGH.
 }
 
 export const FATES = { accepted: "accepted", rejected: "rejected", unchecked: "not checked", draft: "draft token" };
-const SIGNS = { accepted: "✓", rejected: "✕", unchecked: "", draft: "", bonus: "+", residual: "↻" };
+const SIGNS = { accepted: "✓", rejected: "", unchecked: "", draft: "", bonus: "+", residual: "↻" };
 
 /** What each chip looks like at a step: decided ones as they were decided, the others as draft tokens; at the end, what was not checked. */
 export function drawTree(tree, view) {

@@ -9,19 +9,23 @@ from xml.etree import ElementTree
 
 from specviz.records import ASSETS, load_toml
 from specviz.speed.records import headline
+from specviz.speed.records.cost_model import CostModel
 from specviz.speed.records.methods import ComputedComparison, MethodComparison, MethodRow
 from specviz.web.drafting_methods.tree import build_tree
 from specviz.web.drafting_methods.words import (
     FASTER,
-    SLOWER,
     UNSURE,
+    WIDE,
     answer_which_pay,
+    compare_passes,
     compare_with_target,
     compute_speed,
+    explain_other_machine,
     find_fastest,
     format_range,
     is_bound,
     is_computed,
+    is_tied,
     locate,
 )
 
@@ -30,6 +34,7 @@ CHART, PICTURE = TEXTS["chart"], TEXTS["picture"]
 ROUND_NODE = ("glyphs", "name", "parent", "status", "col", "line")  # fields of a token of a round
 SIZE = (132, 44)  # of the drawings
 MARGIN = 0.1  # of the axis, in times target only
+TICKS = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0)  # in times target only
 ICONS = ASSETS / "components" / "drafting_methods" / "chart" / "icons.svg"
 
 Shape = tuple[str, dict[str, Any]]  # SVG element, attributes
@@ -51,20 +56,22 @@ def load_icons() -> dict[str, list[Shape]]:
     return {key: list(list_shapes(key)) for key in groups if not key.startswith("part-")}
 
 
-def build_overview(where: str, *comparisons: MethodComparison) -> dict[str, Any]:
-    """Payload of the chart, which shows the speeds of one machine at a time.
+def build_overview(where: str, costs: CostModel | None, *comparisons: MethodComparison) -> dict[str, Any]:
+    """Payload of the chart, which has a column for each machine.
 
     Args:
         where: The machine of speeds that were measured, as in "on two CPU cores".
-        comparisons: The same methods, once for each machine.
+        costs: Of that machine; None where its passes were not timed by their number of tokens.
+        comparisons: The same methods, once for each machine, the measured one first.
 
     Returns:
         ``rows``, a method each, in the order of the record: key, name, line (its first sentence), group (a heading, or empty), drawing (shapes),
-        inSight, tag beside the name. ``views``, a machine each, in the order given: label, answer (how many are faster, and which), note (what the bars
-        are) and ``speeds``, the fastest first and lossy rules last: key, pass (tokens per target pass), cost (what a round takes, in passes
-        of target-only sampling) and speed (times target only), each null where unknown. A speed has at, low, high (shares of the axis),
-        said, span (its range in words), told (faster, slower, neither, at most), unsure (neither), computed, and bound (it is the most that
-        it can be). ``axis``: its ends, in times target only; ``unit``: place of target-only sampling on it; ``size`` of the drawings.
+        inSight, tag beside the name. ``views``, a machine each, in the order given: label, short (the machine alone), answer (how many are faster, and
+        which), note (what the bars are) and ``speeds``, the fastest first and lossy rules last: key, pass (tokens per target pass), cost (what
+        a round takes, in tokens of target-only sampling) and speed (times target only), each null where unknown. A speed has at, low, high
+        (shares of the axis), said, span (its range in words), verdict (faster, slower, neither, tied with the fastest, at most), unsure (neither),
+        computed, and bound (it is the most that it can be). ``axis``: its ends, in times target only; ``ticks`` on it: at, said; ``unit``:
+        place of target-only sampling on it; ``setting``: what all speeds have in common; ``why``: what explains the large trees, or empty; ``size`` of the drawings.
     """
     speeds = [speed for one in comparisons for row in one.rows if (speed := compute_speed(row, one)) is not None]
     axis = (min((each.low for each in speeds), default=0.5) - MARGIN, max((each.high for each in speeds), default=1.5) + MARGIN)
@@ -81,7 +88,12 @@ def build_overview(where: str, *comparisons: MethodComparison) -> dict[str, Any]
         "rows": rows,
         "views": [_build_view(one, where, axis) for one in comparisons],
         "axis": axis,
+        "ticks": [{"at": _place(one, axis), "said": f"{one:g}×"} for one in TICKS if axis[0] < one < axis[1]],
         "unit": _place(1.0, axis),
+        "why": explain_other_machine(
+            comparisons[0], next((one for one in comparisons if isinstance(one, ComputedComparison)), None), costs
+        ),
+        "setting": CHART["setting"].format(temperature=name_sampling(comparisons[0])),
         "size": SIZE,
     }
 
@@ -95,17 +107,30 @@ def _build_view(comparison: MethodComparison, where: str, axis: tuple[float, flo
         times = compute_speed(row, comparison)
         speeds.append({
             "key": row.key, "pass": None if row.per_pass is None else f"{row.per_pass:.2f}",
-            "cost": None if row.per_pass is None or times is None else format_cost(row.per_pass, times.value),
+            "cost": None if row.per_pass is None or times is None else f"{row.per_pass / times.value:.2f}",
             "speed": None if times is None else {
-                "at": _place(times.value, axis), "low": _place(times.low, axis), "high": _place(times.high, axis), "told": name_comparison(row, comparison),
-                "said": "1" if row.key == "target" else f"{times.value:.2f}", "span": format_range(times) if compare_with_target(row, comparison) else "",
+                "at": _place(times.value, axis), "low": _place(times.low, axis), "high": _place(times.high, axis), "verdict": name_comparison(row, comparison),
+                "said": f"{times.value:.2f}", "span": format_range(times) if compare_with_target(row, comparison) else "",
                 "unsure": compare_with_target(row, comparison) == UNSURE, "computed": row.key != "target" and is_computed(row, comparison),
                 "bound": is_bound(row, comparison),
             },
         })  # fmt: skip
     kind = "computed" if isinstance(comparison, ComputedComparison) else "measured"
-    label = CHART["label"].format(machine=place.removeprefix("on ").removeprefix("an "), kind=kind)
-    return {"label": label, "answer": [count, answer], "note": CHART[f"note_{kind}"], "speeds": speeds}
+    machine = name_view(comparison, where)
+    label = CHART["label"].format(machine=machine, kind=kind)
+    short = machine.replace("with a target of", "·")
+    return {"label": label, "short": short, "answer": [count, answer], "note": CHART[f"note_{kind}"], "speeds": speeds}
+
+
+def name_view(comparison: MethodComparison, where: str) -> str:
+    """The machine of a comparison, without a preposition and an article."""
+    return locate(comparison, where).removeprefix("on ").removeprefix("an ")
+
+
+def name_sampling(comparison: MethodComparison) -> str:
+    """The temperature of a comparison, and what else cuts its distributions."""
+    settings = comparison.settings
+    return f"temperature {settings.temperature:g}" + (f", top-p {settings.top_p:g}" if settings.top_p else "")
 
 
 def _place(speed: float, axis: tuple[float, float]) -> float:
@@ -113,70 +138,61 @@ def _place(speed: float, axis: tuple[float, float]) -> float:
     return (speed - axis[0]) / (axis[1] - axis[0])
 
 
-def build_picture(comparison: MethodComparison, where: str) -> dict[str, Any]:
+def build_picture(where: str, costs: CostModel | None, *comparisons: MethodComparison) -> dict[str, Any]:
     """Payload of the picture of one method at a time.
 
     Args:
-        comparison: What is compared.
         where: The machine of speeds that were measured, as in "on two CPU cores".
+        costs: Of that machine; None where its passes were not timed by their number of tokens.
+        comparisons: The same methods, once for each machine, the measured one first.
 
     Returns:
-        ``rows``, in the order of the record, whatever their speed: key, name, tag, group, inSight, drawing and about as in the chart; round: a recorded one as in
-        ``build_tree``, without its steps and distributions, null where there is none; ``speed``: its number with what it means, and a note of
-        how it comes about, each empty where it is unknown; other: why another page has another one. ``size`` of the drawings; ``first``: shown before any is chosen.
+        ``rows``, in the order of the record, whatever their speed: key, name, tag, group, drawing and about as in the chart; round: a recorded one as in
+        ``build_tree``, without its steps and distributions, null where there is none; ``speeds``, a machine each: number, verdict (a word on it),
+        place (the machine) and range, each empty where it is unknown; note: how many tokens a round writes, and what explains the speeds.
+        ``title`` of the speeds; ``size`` of the drawings; ``first``: shown before any is chosen.
     """
-    best, rows = find_fastest(comparison), []
-    for row in comparison.rows:
+    rows = []
+    for row, *others in zip(*(one.rows for one in comparisons), strict=True):
+        speeds = [_describe_speed(*each, where) for each in zip((row, *others), comparisons, strict=True)]
         rows.append({
             "key": row.key, "name": row.entry.name, "tag": build_tag(row), "group": "" if is_exact(row) else TEXTS["lossy_group"],
-            "about": row.reason or take_first_sentence(row.entry.description), "drawing": load_icons()[row.key],
-            "inSight": row.key in TEXTS["in_sight"] or (row is best and not is_bound(row, comparison)), "round": _build_round(row), "speed": _describe_speed(row, comparison, where),
+            "about": row.reason or take_first_sentence(row.entry.description), "drawing": load_icons()[row.key], "round": _build_round(row),
+            "speeds": [] if row.per_pass is None else speeds, "note": _describe_round(row, costs, *comparisons),
         })  # fmt: skip
-    return {"rows": rows, "size": SIZE, "first": PICTURE["first"]}
+    return {"rows": rows, "title": PICTURE["title"], "size": SIZE, "first": PICTURE["first"]}
 
 
 def _describe_speed(row: MethodRow, comparison: MethodComparison, where: str) -> dict[str, str]:
-    """The speed of a method as a number, what that means, and how many tokens a round writes in which time."""
-    found = compute_speed(row, comparison)
-    if row.key == "target":
-        return {"number": "1×", "means": PICTURE["means"], "note": PICTURE["alone"], "other": ""}
-    if row.per_pass is None:
-        return {"number": "", "means": "", "note": "", "other": ""}
-    tokens = f"{row.per_pass:.2f}".removesuffix(".00")
-    tokens += " token" if tokens == "1" else " tokens"
+    """The speed of a method on one machine, with a word on it, the machine, and its range."""
+    found, is_model = compute_speed(row, comparison), isinstance(comparison, ComputedComparison)
+    place = CHART["label"].format(machine=name_view(comparison, where), kind="computed" if is_model else "measured")
     if found is None:
-        missing = PICTURE["not_computed" if isinstance(comparison, ComputedComparison) else "not_timed"]
-        return {"number": "", "means": "", "note": missing.format(tokens=tokens), "other": ""}
-    means, bound = "means", is_bound(row, comparison)
+        return {"number": "", "verdict": PICTURE["not_computed" if is_model else "not_timed"], "place": place, "range": ""}
+    verdict = name_comparison(row, comparison) or ("slower" if found.value < 1.0 and row.exact else "")
     if not row.exact:
-        means = "lossy"
-    elif bound:
-        means = "bound"
-    elif (told := compare_with_target(row, comparison)) in (SLOWER, UNSURE):
-        means = "slower" if told == SLOWER else "unsure"
-    elif is_computed(row, comparison) and found.value < 1.0:
-        means = "slower"
-    passes = f"{'at least ' if bound else ''}{format_cost(row.per_pass, found.value)}"
-    how = PICTURE["computed" if is_computed(row, comparison) else "measured"].format(
-        place=where, machine=locate(comparison, where).removeprefix("on ")
-    )
-    note = PICTURE["cost"].format(tokens=tokens, passes=passes, how=how)
-    return {"number": f"{found.value:.2f}×", "means": PICTURE[means], "note": note, "other": _relate_to_headline(row, comparison)}
+        verdict = PICTURE["lossy"]
+    elif is_tied(row, comparison):
+        verdict = FASTER  # with which method it is tied is to be seen in the chart
+    number = f"{'≤ ' if is_bound(row, comparison) else ''}{found.value:.2f}×"
+    span = PICTURE["range"].format(range=format_range(found)) if compare_with_target(row, comparison) else ""
+    return {"number": number, "verdict": verdict, "place": place, "range": span}
 
 
-def _relate_to_headline(row: MethodRow, comparison: MethodComparison) -> str:
-    """Why How fast? names another speed of the draft model; empty for other rows, and where the headline is of another pair or temperature."""
-    found = headline.find_headline(comparison.settings)
-    if found is None or row.key != PICTURE["first"] or isinstance(comparison, ComputedComparison):
+def _describe_round(row: MethodRow, costs: CostModel | None, comparison: MethodComparison, *others: MethodComparison) -> str:
+    """How many tokens a round of a method writes; of a large tree what checking it takes, and of the draft model why another page has another speed."""
+    if row.key == "target":
+        return str(PICTURE["alone"])
+    if row.per_pass is None:
         return ""
-    return PICTURE["other"].format(gamma=comparison.settings.gamma, there=headline.GAMMA, speed=found[0])
-
-
-def format_cost(per_pass: float, speed: float) -> str:
-    """The time of a round in passes, with as many digits as it takes to divide the printed tokens by it and find the printed speed."""
-    tokens = float(f"{per_pass:.2f}")
-    costs = [f"{per_pass / speed:.2f}", *(f"{tokens / speed:.{digits}f}" for digits in (3, 4))]
-    return next((cost for cost in costs if f"{tokens / float(cost):.2f}" == f"{speed:.2f}"), costs[-1])
+    said = PICTURE["writes"].format(tokens=f"{row.per_pass:.2f}")
+    there = next((one for one in others if isinstance(one, ComputedComparison)), None)
+    if row.key in WIDE and costs is not None and there is not None:
+        said += f" {PICTURE['checks'].format(passes=compare_passes(row, there.cost_model, costs))}"
+    headline_speed = headline.find_headline(comparison.settings)
+    if row.key == PICTURE["first"] and headline_speed is not None:
+        said += f" {PICTURE['other'].format(there=headline.GAMMA, speed=headline_speed[0])}"
+    return said
 
 
 def _build_round(row: MethodRow) -> dict[str, Any] | None:
@@ -204,13 +220,18 @@ def sort_by_speed(comparison: MethodComparison) -> list[MethodRow]:
 
 
 def name_comparison(row: MethodRow, comparison: MethodComparison) -> str:
-    """Faster or slower than target-only sampling, or that the runs cannot tell, or that it is only a bound; else empty without intervals. A lossy method is never only faster."""
+    """Faster or slower than target-only sampling, tied with the fastest, that the runs cannot tell, or that it is only a bound; else empty without intervals.
+
+    A lossy method is never only faster.
+    """
     if is_bound(row, comparison):
         return "at most"
-    told = compare_with_target(row, comparison)
-    if told == UNSURE:
+    verdict = compare_with_target(row, comparison)
+    if verdict == UNSURE:
         return "too close to call"
-    return f"{told}, but lossy" if told == FASTER and not row.exact else told
+    if is_tied(row, comparison):
+        return f"{verdict}, a tie"
+    return f"{verdict}, but lossy" if verdict == FASTER and not row.exact else verdict
 
 
 def build_tag(row: MethodRow) -> str:

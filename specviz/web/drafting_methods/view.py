@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import streamlit as st
 
 from specviz.proposers.trees import node_count
 from specviz.speed.records import headline
+from specviz.speed.records.cost_model import CostModel, load_cost_models
 from specviz.speed.records.methods import DRAFTING_METHODS, ComputedComparison, MethodComparison, MethodRow
 from specviz.web.common import cost_choice, measurement_page, session
 from specviz.web.common.component import Component, read_reported
@@ -46,19 +48,16 @@ def show_page() -> None:
         show_page_head("drafting_methods", TEXTS["lede"])
         top = st.container(key="drafting_methods-top")
     middle = st.container()
-    follow_switch(state)
     with st.container(key="drafting_methods-all"), open_screen("drafting_methods", "methods"):
         st.markdown(f"## {TEXTS['all']}")
-        choice = st.container(key="drafting_methods-choice", horizontal=True, gap="small")
         chart = st.container(key="drafting_methods-chart")
     origin = st.expander(TEXTS["origin"])
     fold = st.expander(TEXTS["own_text"])
+    choices = origin.container(key="drafting_methods-choice", horizontal=True, gap="medium")
     question, problems = measurement_page.show_question_fields(
-        "drafting_methods", state, "choice", "Sampling", SAMPLING, (fold, choice)
+        "drafting_methods", state, "choice", "Sampling", SAMPLING, (fold, choices)
     )
-    costs = Form("drafting_methods", state.turn, {}).show_choice(
-        origin, "costs", cost_choice.LABEL, cost_choice.list_cost_titles(), question.costs, cost_choice.HELP
-    )
+    costs = show_machines(state, choices)
     clicked, arrives = read_chosen_method()
     question = replace(question, row=clicked or question.row, costs=costs)
     run = "Run all methods", work.compare_all_methods, TEXTS["about"], fold
@@ -67,18 +66,21 @@ def show_page() -> None:
     if measured is None:
         top.caption("The comparison appears here once it has run.")
         return
-    one = state.apply_costs(measured)
+    there = compute_for_other_machine(measured, state.question.costs)
+    machines = (measured,) if there is None else (measured, there)
     with top:
-        payload = draw_cached(build_picture, one, name_machine(state))
+        payload = draw_cached(build_picture, name_machine(state), find_own_costs(state), *machines)
         _picture.draw(PICTURE, {"payload": payload, "chosen": state.question.row, "within": True}, row=None, round=None)
     with chart:
-        show_overview(state, measured)
+        payload = draw_cached(build_overview, name_machine(state), find_own_costs(state), *machines)
+        chosen = state.question.row or PICTURE_TEXTS["first"]
+        _overview.draw(OVERVIEW, {"payload": payload, "chosen": chosen, "within": True}, row=None)
     with origin:
-        show_origin(state, one, measured)
-    if row := one.row(state.question.row):
+        show_origin(state, measured, there)
+    if row := measured.row(state.question.row):
         with middle:
             show_round(row, arrives)
-    show_tabs(one)
+    show_tabs(state.apply_costs(measured))
 
 
 def read_chosen_method() -> tuple[str | None, bool]:
@@ -90,54 +92,44 @@ def read_chosen_method() -> tuple[str | None, bool]:
     return None, False
 
 
-def follow_switch(state: MethodsState) -> None:
-    """Take over the machine that was just chosen above the chart, so that the fold's field shows it, too."""
-    costs = read_reported(OVERVIEW, "costs")
-    if isinstance(costs, str) and costs in cost_choice.list_cost_titles() and costs != state.question.costs:
-        state.choose(replace(state.question, costs=costs))
-        state.turn += 1
+def show_machines(state: MethodsState, place: Any) -> str:
+    """The choice of the machine beside the one that measured: whose costs count. What a link leaves out is a server's GPU."""
+    titles = {name: title for name, title in cost_choice.list_cost_titles().items() if name != cost_choice.MEASURED}
+    current = state.question.costs
+    start = cost_choice.SERVER if current == cost_choice.MEASURED else current
+    form = Form("drafting_methods", state.turn, {})
+    chosen = form.show_choice(place, "costs", TEXTS["machine"], titles, start, cost_choice.HELP)
+    return current if chosen == start else cost_choice.MEASURED if chosen == cost_choice.SERVER else chosen
 
 
-def show_overview(state: MethodsState, measured: MethodComparison) -> None:
-    """The methods as one chart: on the machine that measured them, on a server's GPU, and on the chosen one."""
-    chosen = state.question.costs
-    names = list(dict.fromkeys((cost_choice.MEASURED, cost_choice.SERVER, chosen)))
-    payload = draw_cached(build_overview, name_machine(state), *(cost_choice.apply_costs(measured, name) for name in names))
-    data = {
-        "payload": payload,
-        "names": names,
-        "costs": chosen,
-        "chosen": state.question.row or PICTURE_TEXTS["first"],
-        "within": True,
-    }
-    _overview.draw(OVERVIEW, data, row=None, costs=None)
-
-
-def show_origin(state: MethodsState, comparison: MethodComparison, measured: MethodComparison) -> None:
-    """Where the numbers of the chart come from. measured: the same with the times of its own machine."""
-    if isinstance(comparison, ComputedComparison):
-        more = words.explain_large_trees(comparison, measured)
-    else:
-        more = f"{words.describe_few_runs(comparison)} {headline.relate_to_headline(comparison.settings)}".strip()
-        more += f" {words.explain_other_machine(comparison, compute_for_other_machine(comparison))}".rstrip()
-    st.caption(escape_markdown(f"{TEXTS['ranks']} {more}"))
+def show_origin(state: MethodsState, measured: MethodComparison, there: ComputedComparison | None) -> None:
+    """Where the numbers of the chart come from. there: those of the second machine."""
+    few = f"{words.describe_few_runs(measured)} {headline.relate_to_headline(measured.settings)}".strip()
+    more = "" if there is None else f" {words.explain_large_trees(there, measured)} {TEXTS['computed']}"
+    st.caption(escape_markdown(f"{TEXTS['ranks']} {few}{more}"))
     show_notes(
         [
-            describe_measurement(state, comparison),
-            *([comparison.baseline.in_words] if comparison.baseline else []),
-            *([comparison.cost_model.describe()] if isinstance(comparison, ComputedComparison) else []),
-            *list_model_notes(comparison.models),
+            describe_measurement(state, measured),
+            *([measured.baseline.in_words] if measured.baseline else []),
+            *([there.cost_model.describe()] if there is not None else []),
+            *list_model_notes(measured.models),
         ],
         "drafting_methods-notes-from",
     )
 
 
-def compute_for_other_machine(comparison: MethodComparison) -> ComputedComparison | None:
-    """A measured comparison with the costs of a server's GPU; None for one that is computed itself."""
+def compute_for_other_machine(comparison: MethodComparison, costs: str = cost_choice.MEASURED) -> ComputedComparison | None:
+    """A measured comparison with the chosen costs, or with those of a server's GPU where none are chosen; None for one that is computed itself."""
     if isinstance(comparison, ComputedComparison):
         return None
-    found = cost_choice.apply_costs(comparison, cost_choice.SERVER)
+    found = cost_choice.apply_costs(comparison, cost_choice.SERVER if costs == cost_choice.MEASURED else costs)
     return found if isinstance(found, ComputedComparison) else None
+
+
+def find_own_costs(state: MethodsState) -> CostModel | None:
+    """The costs of the machine that timed what is shown; None for a visitor's own run, whose passes are not timed one by one."""
+    has_own = state.has_own_result or state.partial_result
+    return None if has_own else load_cost_models().get(cost_choice.ON_RECORD)
 
 
 def name_machine(state: MethodsState) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import ceil
+
 from specviz.evidence.testing.results import REST, label_cell
 from specviz.figures.numbers import format_probability
 from specviz.proposers.trees.node_count import NodeCountCurve
@@ -66,16 +68,35 @@ def loses_with_many_tokens(comparison: MethodComparison) -> bool:
     return any(compare_with_target(row, comparison) == SLOWER and (row.per_pass or 0.0) > best.per_pass for row in wide)
 
 
-def explain_other_machine(comparison: MethodComparison, other: ComputedComparison | None) -> str:
-    """Why large trees are faster on another machine; empty where they lose there too, or do not lose here."""
-    if other is None or not loses_with_many_tokens(comparison):
+def explain_other_machine(comparison: MethodComparison, other: ComputedComparison | None, costs: CostModel | None) -> str:
+    """Why large trees lose here and gain on another machine; empty where they lose there too, or do not lose here.
+
+    costs: Of the machine that timed the comparison; None where its passes were not timed by their number of tokens.
+    """
+    if other is None or costs is None or not loses_with_many_tokens(comparison):
         return ""
     wide = [row for key in WIDE if (row := other.row(key)) is not None and compute_speed(row, other) is not None]
     if not wide or any(_get_speed(row, other).value <= 1.0 for row in wide):
         return ""
-    model, tokens = other.cost_model, round(max(1 + row.nodes for row in wide))
-    cost = model.compute_pass(tokens) / model.target_only
-    return TEXTS["elsewhere"].format(machine=name_machine(model), tokens=tokens, cost=cost)
+    return TEXTS["elsewhere"].format(passes=compare_passes(max(wide, key=lambda row: row.nodes), other.cost_model, costs))
+
+
+def compare_passes(row: MethodRow, there: CostModel, here: CostModel) -> str:
+    """What a pass that checks a round of a method takes on both machines, in tokens of target-only sampling."""
+    tokens = 1 + ceil(row.nodes)  # a round that is cut at the end of the text has fewer
+    prices = [model.compute_pass(tokens) / model.target_only for model in (here, there)]
+    places = [name_place(name_machine(model)) for model in (here, there)]
+    return TEXTS["passes"].format(tokens=tokens, here=places[0], there=places[1], cost=prices[0], other=prices[1])
+
+
+def is_tied(row: MethodRow, comparison: MethodComparison) -> bool:
+    """Whether it and the fastest exact method, both faster than target-only sampling, have intervals that meet: their order is not known."""
+    timed = [one for one in list_timed(comparison) if compare_with_target(one, comparison) == FASTER]
+    if row not in timed or len(timed) < 2:
+        return False
+    best = next(one.ms for one in timed)
+    others = timed[1:] if row is timed[0] else [row]
+    return any(best is not None and one.ms is not None and one.ms.low <= best.high for one in others)
 
 
 def name_machine(model: CostModel) -> str:
@@ -83,12 +104,16 @@ def name_machine(model: CostModel) -> str:
     return model.title.replace(", target of", " with a target of")
 
 
+def name_place(machine: str) -> str:
+    """A machine with its article."""
+    return f"an {machine}" if machine.startswith("H") else machine
+
+
 def locate(comparison: MethodComparison, where: str) -> str:
     """The machine of a comparison: on an H200 with a target of 8B. where: that of measured speeds."""
     if not isinstance(comparison, ComputedComparison):
         return where
-    name = name_machine(comparison.cost_model)
-    return f"on {'an ' if name.startswith('H') else ''}{name}"
+    return f"on {name_place(name_machine(comparison.cost_model))}"
 
 
 def find_fastest(comparison: MethodComparison) -> MethodRow | None:
@@ -160,7 +185,8 @@ def answer_which_pay(comparison: MethodComparison, where: str) -> tuple[str, str
     if is_model:
         return count, SENTENCES["answer_computed"].format(verb=verb, where=where)
     named = ", ".join(f"{row.entry.name} {_get_speed(row, comparison).value:.2f}×" for row in faster[:NAMED])
-    more = "." if not faster else f": {named}." if len(faster) <= NAMED else f". Fastest: {named}."
+    tie = SENTENCES["tie"] if len(faster) > 1 and all(is_tied(row, comparison) for row in faster[:NAMED]) else ""
+    more = "." if not faster else f": {named}{tie}." if len(faster) <= NAMED else f". Fastest: {named}{tie}."
     return count, SENTENCES["answer"].format(verb=verb, where=where) + more
 
 

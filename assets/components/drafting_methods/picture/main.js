@@ -6,7 +6,7 @@ import { countTokens, makeTokenLegend } from "../../lib/tokens.js";
 import { drawTree, fillTree, makeTree, placeTree } from "../../lib/tree.js";
 
 const NARROW = 720;
-const HIGH = { wide: 176, narrow: 150 }; // px of a round
+const HIGH = { wide: 250, narrow: 150 }; // px of a round
 const LINE = { wide: 22, narrow: 19 }; // px, at least, of a line of it
 const SHORT = 40; // letters of the text before a round, on a phone
 const DRAFTED = 900; // ms that a round stands as drafted, before the target has checked it
@@ -14,14 +14,13 @@ const DRAFTED = 900; // ms that a round stands as drafted, before the target has
 class PictureView {
   constructor() {
     this.presented = false; // the round below is what the presenter view shows
-    this.list = h("ul", { class: "names", "aria-label": "Drafting methods" });
     this.select = h("select", { "aria-label": "Drafting method" });
     this.select.addEventListener("change", () => this.choose(this.select.value));
-    const [before, after] = [["‹", "the method before", -1], ["›", "the next method", 1]].map(([sign, said, by]) => button(sign, said, () => this.step(by)));
-    before.setAttribute("aria-label", "the method before");
-    after.setAttribute("aria-label", "the next method");
-    this.name = h("h2", { class: "headline" });
-    this.about = h("p", { class: "about" });
+    const next = button("›", "the next method", () => this.goToNext());
+    next.setAttribute("aria-label", "the next method");
+    this.tag = h("span", { class: "tag" });
+    this.words = h("span", {});
+    this.about = h("p", { class: "about", "aria-live": "polite" }, this.tag, this.words);
     this.icon = h("div", { class: "icon", "aria-hidden": "true" });
     this.walk = button("Step through this round ↓", "how the target checks it, token by token", () => this.walkRound(), "primary");
     this.before = h("p", { class: "before" });
@@ -31,15 +30,13 @@ class PictureView {
     this.legend.node.append(this.unchecked);
     this.checked = h("p", { class: "checked" });
     this.figure = h("figure", { class: "figure" }, this.before, this.tree.node, h("div", { class: "under" }, this.checked, this.legend.node));
-    this.number = h("b", {});
-    this.means = h("span", {});
-    this.other = h("p", { class: "other" });
+    this.title = h("h3", {});
+    this.machines = h("div", { class: "machines" });
     this.note = h("p", { class: "note" });
-    this.speed = h("div", { class: "speed", "aria-live": "polite" }, h("p", { class: "number" }, this.number, " ", this.means), this.other, this.note);
+    this.speed = h("div", { class: "speed", "aria-live": "polite" }, this.title, this.machines);
     this.node = h("section", { class: "stage picture", "aria-label": "One drafting method" },
-      h("nav", { class: "side", "aria-label": "Choose a drafting method" }, h("h3", {}, "Choose a method"), this.list),
-      h("div", { class: "picker" }, before, this.select, after),
-      h("div", { class: "main" }, h("div", { class: "said", "aria-live": "polite" }, this.name, this.about), this.icon, this.figure, this.speed, this.walk));
+      h("div", { class: "picker" }, this.select, next, this.icon, this.about),
+      h("div", { class: "main" }, this.figure, this.speed, this.note, this.walk));
   }
 
   update({ data: { payload, chosen }, setTriggerValue }) {
@@ -59,18 +56,9 @@ class PictureView {
   fill() {
     const { rows } = this.payload;
     const groups = [...new Set(rows.map(({ group }) => group))].map((group) => [group, rows.filter((row) => row.group === group)]);
-    this.faces = [];
-    this.list.replaceChildren(...groups.flatMap(([group, inside]) => [...(group ? [h("li", { class: "group" }, "Not exact")] : []), ...inside.map((row) => this.makeName(row))]));
+    say(this.title, this.payload.title);
     this.select.replaceChildren(...groups.map(([group, inside]) => h("optgroup", { label: group ? "Not exact" : "Exact" }, ...inside.map(({ key, name }) => h("option", { value: key }, name)))));
     this.order = groups.flatMap(([, inside]) => inside);
-  }
-
-  makeName(row) {
-    const face = h("button", { type: "button", class: "pick", "aria-label": row.tag ? `${row.name}, ${row.tag}` : row.name }, this.makeDrawing(row), h("span", {}, row.name));
-    face.addEventListener("click", () => this.choose(row.key));
-    const node = h("li", {}, face);
-    this.faces.push({ row, face, node });
-    return node;
   }
 
   makeDrawing({ drawing }) {
@@ -83,9 +71,9 @@ class PictureView {
     this.send("row", key);
   }
 
-  step(by) {
+  goToNext() {
     const at = this.order.findIndex(({ key }) => key === this.chosen);
-    this.choose(this.order[(at + by + this.order.length) % this.order.length].key);
+    this.choose(this.order[(at + 1) % this.order.length].key);
   }
 
   walkRound() {
@@ -103,24 +91,18 @@ class PictureView {
 
   draw() {
     if (!this.payload) return;
-    for (const { row, face, node } of this.faces) {
-      const is = row.key === this.chosen;
-      show(node, row.inSight || is); // all of them are in the chart
-      face.setAttribute("aria-pressed", String(is));
-    }
     const { row } = this;
     if (this.shown === row) return;
     this.shown = row;
     this.select.value = row.key;
-    this.name.replaceChildren(row.name, ...(row.tag ? [" ", h("span", { class: "tag" }, row.tag)] : []));
-    say(this.about, row.about);
+    say(this.tag, row.tag);
+    show(this.tag, Boolean(row.tag));
+    say(this.words, row.about);
     this.icon.replaceChildren(this.makeDrawing(row));
-    say(this.number, row.speed.number);
-    say(this.means, row.speed.means);
-    say(this.note, row.speed.note);
-    say(this.other, row.speed.other);
-    show(this.other, Boolean(row.speed.other));
-    show(this.speed, Boolean(row.speed.note));
+    this.machines.replaceChildren(...row.speeds.map(makeSpeed));
+    say(this.note, row.note);
+    show(this.note, Boolean(row.note));
+    show(this.speed, row.speeds.length > 0);
     show(this.walk, Boolean(row.round));
     show(this.figure, Boolean(row.round));
     if (row.round) this.playRound(row.round);
@@ -132,7 +114,7 @@ class PictureView {
     fillTree(this.tree, round, this);
     this.placeRound();
     const drafts = nodes.length;
-    say(this.checked, drafts ? `${drafts} draft token${drafts === 1 ? "" : "s"}, one pass of the target (· is a space):` : "No draft: one pass of the target writes one token.");
+    say(this.checked, drafts ? `${drafts} draft token${drafts === 1 ? "" : "s"}, checked in one pass of the target:` : "No draft: one pass of the target writes one token.");
     clearTimeout(this.later);
     const still = matchMedia("(prefers-reduced-motion: reduce)").matches || !drafts;
     this.check(still);
@@ -167,6 +149,11 @@ class PictureView {
   }
 
   close() { clearTimeout(this.later); }
+}
+
+/** The speed on one machine: a number, a word on it, the machine, and its range. */
+function makeSpeed({ number, verdict, place, range }) {
+  return h("p", { class: "machine" }, h("b", {}, number || "–"), h("span", { class: "verdict" }, verdict), h("span", { class: "place" }, place), h("span", { class: "range" }, range));
 }
 
 /** The last whole words of a text, of at most so many letters. */
