@@ -230,7 +230,8 @@ def explain_large_trees(comparison: MethodComparison, measured: MethodComparison
     tokens = round(max(1 + row.nodes for row, _ in found))
     gains = all(_get_speed(row, comparison).value > 1.0 for row, _ in found)
     return (
-        f"A pass over {tokens} tokens takes {model.compute_pass(tokens) / model.target_only:.2f} times as long there as a token of target-only sampling"
+        f"A pass over {tokens} tokens takes {model.compute_pass(tokens) / model.target_only:.2f} times as long on {name_place(name_machine(model))} as a token of "
+        f"target-only sampling"
         f"{', so large trees gain' if gains else '. Large trees'}: {', '.join(said for _, said in found)}."
     )
 
