@@ -17,12 +17,11 @@ from specviz.figures.preview import describe_page
 from specviz.records import ASSETS, load_toml, read_file
 from specviz.settings import OLD_NAMES, Settings
 from specviz.speed.records import headline, methods, passage, plan
-from specviz.speed.records.cost_model import load_cost_models
+from specviz.speed.records.cost_model import ON_RECORD, SERVER, load_cost_models
 from specviz.speed.records.methods import MethodComparison, MethodRow
 from specviz.speed.records.study import Study
 from specviz.static_site.document import OF_THE_APP, PAGES, SHARED, PageContent
 from specviz.trace import Trace
-from specviz.web.common.cost_choice import ON_RECORD, SERVER
 from specviz.web.drafting_methods import first_token_figures as methods_words
 from specviz.web.drafting_methods import rule_matrix, words
 from specviz.web.drafting_methods.overview import TEXTS as METHOD_TEXTS

@@ -19,6 +19,8 @@ from specviz.settings import check_number, check_whole
 
 SCHEMA = Schema("costs", 1, "The cost model")
 FOLDER = ASSETS / "costs"
+ON_RECORD = "two-cpu-cores"  # the shipped cost model of the machine that the recorded speeds were timed on
+SERVER = "h200-8b"  # the one that stands for a server's GPU
 MOST_MS = 1e6  # of any time in a file
 MOST_TOKENS = 1 << 20
 MOST_LAYERS = 10_000

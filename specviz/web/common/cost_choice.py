@@ -6,14 +6,12 @@ from typing import Any, TypeVar
 
 from specviz.errors import SettingsError
 from specviz.records import to_json_value
-from specviz.speed.records.cost_model import CostModel, load_cost_models
+from specviz.speed.records.cost_model import ON_RECORD, CostModel, load_cost_models
 from specviz.speed.records.methods import MethodComparison
 from specviz.speed.records.plan import SpeedPlan
 
 Result = TypeVar("Result", SpeedPlan, MethodComparison)
 MEASURED = "measured"
-ON_RECORD = "two-cpu-cores"  # the cost model of the machine that the recorded speeds were timed on
-SERVER = "h200-8b"  # the cost model that stands for a server's GPU
 LABEL = "Machine"
 TIMED, FROM_PASSES = "two CPU cores, timed", "two CPU cores, computed"
 HELP = (

@@ -9,7 +9,7 @@ import streamlit as st
 
 from specviz.proposers.trees import node_count
 from specviz.speed.records import headline
-from specviz.speed.records.cost_model import CostModel, load_cost_models
+from specviz.speed.records.cost_model import ON_RECORD, SERVER, CostModel, load_cost_models
 from specviz.speed.records.methods import DRAFTING_METHODS, ComputedComparison, MethodComparison, MethodRow
 from specviz.web.common import cost_choice, measurement_page, session
 from specviz.web.common.component import Component, read_reported
@@ -96,10 +96,10 @@ def show_machines(state: MethodsState, place: Any) -> str:
     """The choice of the machine beside the one that measured: whose costs count. What a link leaves out is a server's GPU."""
     titles = {name: title for name, title in cost_choice.list_cost_titles().items() if name != cost_choice.MEASURED}
     current = state.question.costs
-    start = cost_choice.SERVER if current == cost_choice.MEASURED else current
+    start = SERVER if current == cost_choice.MEASURED else current
     form = Form("drafting_methods", state.turn, {})
     chosen = form.show_choice(place, "costs", TEXTS["machine"], titles, start, cost_choice.HELP)
-    return current if chosen == start else cost_choice.MEASURED if chosen == cost_choice.SERVER else chosen
+    return current if chosen == start else cost_choice.MEASURED if chosen == SERVER else chosen
 
 
 def show_origin(state: MethodsState, measured: MethodComparison, there: ComputedComparison | None) -> None:
@@ -122,14 +122,14 @@ def compute_for_other_machine(comparison: MethodComparison, costs: str = cost_ch
     """A measured comparison with the chosen costs, or with those of a server's GPU where none are chosen; None for one that is computed itself."""
     if isinstance(comparison, ComputedComparison):
         return None
-    found = cost_choice.apply_costs(comparison, cost_choice.SERVER if costs == cost_choice.MEASURED else costs)
+    found = cost_choice.apply_costs(comparison, SERVER if costs == cost_choice.MEASURED else costs)
     return found if isinstance(found, ComputedComparison) else None
 
 
 def find_own_costs(state: MethodsState) -> CostModel | None:
     """The costs of the machine that timed what is shown; None for a visitor's own run, whose passes are not timed one by one."""
     has_own = state.has_own_result or state.partial_result
-    return None if has_own else load_cost_models().get(cost_choice.ON_RECORD)
+    return None if has_own else load_cost_models().get(ON_RECORD)
 
 
 def name_machine(state: MethodsState) -> str:

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from specviz.speed.records import headline
 from specviz.speed.records.batches import BatchSpeeds
+from specviz.speed.records.cost_model import SERVER
 from specviz.speed.records.plan import SpeedPlan
-from specviz.web.common import cost_choice
 from specviz.web.common.pairs import describe_recorded_pair, name_pair
 from specviz.web.speed.batch_figures import QUICK_TOKENS, estimate_speeds, find_dip
 from specviz.web.speed.round_model import COMPUTED, MEASURED, PREDICTED, RoundModel
@@ -36,7 +36,7 @@ def describe_answer(pair: str, model: RoundModel, has_moved: bool) -> str:
 
 def name_machine_fold(question: SpeedQuestion, shown: SpeedPlan | None, batches: BatchSpeeds | None) -> str:
     """Title of the fold with the machines: with the pair's computed speed on a server's GPU, if that is known."""
-    there = build_round_model(replace(question, costs=cost_choice.SERVER), shown, batches)
+    there = build_round_model(replace(question, costs=SERVER), shown, batches)
     if there.kind != COMPUTED:
         return str(TEXTS["machine"])
     return str(TEXTS["machine_speed"].format(speed=there.compute_speed(there.alpha, there.c, there.gamma), machine=there.machine))
