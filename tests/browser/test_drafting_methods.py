@@ -60,14 +60,14 @@ def test_a_method_is_chosen_in_the_first_screen_and_its_round_and_speed_stand_th
     for part in (".tree", ".under", ".speed", ".main > button"):
         expect(picture.locator(part)).to_be_in_viewport(ratio=0.99)
     speeds = picture.locator(".speed .machine")
-    expect(speeds).to_contain_text(["two CPU cores, measured", "H200 with a target of 8B, computed"])
+    expect(speeds).to_contain_text(["two CPU cores, measured", "H200, target of 8B, computed"])
     expect(speeds.locator("b")).to_have_text([re.compile(r"^1\.\d\d×$")] * 2)
     expect(picture.locator("button:visible, select:visible")).to_have_count(
         3 + picture.locator(".leaf").count()
     )  # field, next, step
     expect(page.locator(".walked")).to_have_count(0)
     expect(page.locator(".methods .method[aria-pressed=true]")).to_contain_text("Draft model")
-    expect(picture.locator(".note")).to_contain_text("Over three prompts, with 3 draft tokens: 1.42×")
+    expect(picture.locator(".note")).to_contain_text("Over three prompts: 1.42×")
     expect(page.get_by_label("Text to continue", exact=True)).to_be_hidden()
     expect(page.get_by_role("button", name="Run all methods")).to_be_hidden()
     expect(page.get_by_role("radio", name="temperature 1")).to_be_hidden()
@@ -127,7 +127,7 @@ def test_a_click_on_a_method_chooses_it_and_all_of_them_are_one_button_away(page
     expect(lookahead).to_have_accessible_name(
         re.compile(
             r"tokens per target pass\. a round takes the time of [\d.]+ tokens without a draft\. two CPU cores, measured: [\d.]+ \([\d.]+ to [\d.]+\) "
-            r"times as fast as target only, slower\. H200 with a target of 8B, computed: at most [\d.]+ times as fast as target only\.$"
+            r"times as fast as target only, slower\. H200, target of 8B, computed: at most [\d.]+ times as fast as target only\.$"
         )
     )
     lookahead.focus()
@@ -172,7 +172,7 @@ def test_both_machines_stand_in_one_table_in_the_order_of_the_measured_speeds_an
     expect(machines.get_by_role("radio", name="H200, target of 8B")).to_be_checked()
     machines.get_by_role("radio", name="H200, target of 1.7B").click()
     page.wait_for_url(re.compile("costs=h200-1.7b(&|$)"))
-    expect(page.locator(".picture .speed .machine").last).to_contain_text("H200 with a target of 1.7B, computed", timeout=PATIENT)
+    expect(page.locator(".picture .speed .machine").last).to_contain_text("H200, target of 1.7B, computed", timeout=PATIENT)
     at_rest(page)
     assert read_speeds(0) == measured and read_speeds(1) != computed
     machines.get_by_role("radio", name="H200, target of 8B").click()

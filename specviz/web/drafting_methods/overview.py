@@ -118,13 +118,13 @@ def _build_view(comparison: MethodComparison, where: str, axis: tuple[float, flo
     kind = "computed" if isinstance(comparison, ComputedComparison) else "measured"
     machine = name_view(comparison, where)
     label = CHART["label"].format(machine=machine, kind=kind)
-    short = machine.replace("with a target of", "·")
+    short = machine.replace(", target of", " ·")
     return {"label": label, "short": short, "answer": [count, answer], "note": CHART[f"note_{kind}"], "speeds": speeds}
 
 
 def name_view(comparison: MethodComparison, where: str) -> str:
     """The machine of a comparison, without a preposition and an article."""
-    return locate(comparison, where).removeprefix("on ").removeprefix("an ")
+    return comparison.cost_model.title if isinstance(comparison, ComputedComparison) else where.removeprefix("on ")
 
 
 def name_sampling(comparison: MethodComparison) -> str:
@@ -191,7 +191,7 @@ def _describe_round(row: MethodRow, costs: CostModel | None, comparison: MethodC
         said += f" {PICTURE['checks'].format(passes=compare_passes(row, there.cost_model, costs))}"
     headline_speed = headline.find_headline(comparison.settings)
     if row.key == PICTURE["first"] and headline_speed is not None:
-        said += f" {PICTURE['other'].format(there=headline.GAMMA, speed=headline_speed[0])}"
+        said += f" {PICTURE['other'].format(speed=headline_speed[0])}"
     return said
 
 

@@ -119,7 +119,7 @@ def build_round_sum(alpha: float, parts: RoundParts) -> str:
         ("rest", "acceptance rule and the rest", parts.rest),
     )
     terms = " + ".join(f"<span class='{kind}'>{name} <b>{time:.2f}</b></span>" for kind, name, time in named if time >= 0.005)
-    return f"<p class='round-sum'>One round: {terms} = <b>{cost}</b>. <span class='speed'>Speed: {written} / {cost} = <b>{speed}×</b></span></p>"
+    return f"<p class='round-sum key'>One round: {terms} = <b>{cost}</b>. <span class='speed'>Speed: {written} / {cost} = <b>{speed}×</b></span></p>"
 
 
 def explain_terms(alpha: float, c: float, parts: RoundParts) -> str:
@@ -137,11 +137,7 @@ def recommend_gamma(model: RoundModel, alpha: float, c: float, gamma: int, texts
     best, speed = model.find_best_gamma(alpha, c, texts)
     if speed <= 1.0:
         return "Do not draft: no number of draft tokens pays here."
-    return (
-        "No other number of draft tokens is faster."
-        if best == gamma
-        else f"Best here: {_count_drafts(best)} a round, {speed:.2f}×."
-    )
+    return "Best here." if best == gamma else f"Best here: {_count_drafts(best)} a round, {speed:.2f}×."
 
 
 def _write_powers(gamma: int) -> str:

@@ -72,7 +72,7 @@ HEADINGS = TEXTS["headings"]
 DRAFTS = {"storybook": "distilled draft", "storybook-plain": "plain draft", "ngram": "copied text"}
 SLIDERS = {
     "alpha": "Draft tokens accepted, of those checked",
-    "c": "Time of a draft step, relative to a pass",
+    "c": "Draft step, as a share of a pass",
     "gamma": "Draft tokens a round",
 }
 TEXTS_AT_ONCE = "Batch size (texts at once)"
@@ -86,12 +86,12 @@ def show_page() -> None:
     show_page_head("speed", TEXTS["lede"])
     with open_screen("speed", "sliders"):
         top = st.container(key="speed-sandbox")
-    with st.expander(words.name_machine_fold(state.question, state.shown_result, load_batches()), key="speed-machine"):
+    middle, more = st.container(), st.container(key="speed-more")
+    more.markdown(HEADINGS["more"])
+    with more.expander(words.name_machine_fold(state.question, state.shown_result, load_batches()), key="speed-machine"):
         costs = Form("speed", state.turn, {}).show_choice(
             st, "costs", cost_choice.LABEL, cost_choice.list_cost_titles(), state.question.costs, cost_choice.HELP
         )
-    middle, more = st.container(), st.container(key="speed-more")
-    more.markdown(HEADINGS["more"])
     key = build_tabs_key(state.turn)
     open_tab = st.session_state.get(
         key, TABS[state.question.tab]

@@ -150,7 +150,7 @@ def test_the_chart_shows_one_machine_at_a_time_on_one_axis_and_calls_bounds_boun
     payload = build_overview("on two CPU cores", OWN_COSTS, one, there)
     low, high = payload["axis"]
     here, server = payload["views"]
-    assert [here["label"], server["label"]] == ["two CPU cores, measured", "H200 with a target of 8B, computed"]
+    assert [here["label"], server["label"]] == ["two CPU cores, measured", "H200, target of 8B, computed"]
     for drawn, shown in ((here, one), (server, there)):
         assert tuple(drawn["answer"]) == words.answer_which_pay(shown, words.locate(shown, "on two CPU cores"))
         assert len(" ".join(drawn["answer"]).split()) <= 25
@@ -197,9 +197,9 @@ def test_a_method_has_a_speed_for_each_machine_and_a_lossy_one_is_never_only_fas
         if row.reason:
             assert (line["speeds"], line["note"], line["about"]) == ([], "", row.reason)
             continue
-        assert [said["place"] for said in line["speeds"]] == ["two CPU cores, measured", "H200 with a target of 8B, computed"]
+        assert [said["place"] for said in line["speeds"]] == ["two CPU cores, measured", "H200, target of 8B, computed"]
         if row.key != "target":
-            assert line["note"].startswith(f"A round writes {row.per_pass:.2f} tokens.")
+            assert line["note"].startswith(f"{row.per_pass:.2f} tokens a round.")
         assert ("Over three prompts" in line["note"]) == (row.key == "draft" and choice != "top-p .9"), (
             "the benchmark has no cuts"
         )
