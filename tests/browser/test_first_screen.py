@@ -13,8 +13,8 @@ from tests.browser.conftest import laptop
 from tests.browser.first_screen import read_first_screen
 
 MOST_WORDS, MOST_CONTROLS = 60, 3
-FEW_WORDS = ("summary", "classroom", "mistakes")  # pages that have at most so many
-FEW_CONTROLS = ("summary", "classroom", "mistakes")
+FEW_WORDS = ("speed", "drafting_methods", "summary", "classroom", "mistakes")  # pages that have at most so many
+FEW_CONTROLS = ("drafting_methods", "summary", "classroom", "mistakes")
 PLACES = """() => {
   const box = (node) => node?.getBoundingClientRect();
   const own = [...document.querySelectorAll(":is(.st-key-fold, .st-key-export) button")].map((one) => box(one).right);
