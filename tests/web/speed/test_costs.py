@@ -166,6 +166,6 @@ def test_exports_name_whose_costs_they_are_and_keep_what_was_measured(monkeypatc
     package = methods_export.build_offer(state).build()
     assert package.facts["costs"]["title"] == "H200, target of 1.7B"
     rows = {row["row"]: row for row in csv.DictReader(io.StringIO(package.build_file("rows.csv").decode("utf-8-sig")))}
-    assert rows["draft"]["told"] == "computed" and float(rows["draft"]["speed"]) > 1.4
+    assert rows["draft"]["comparison"] == "computed" and float(rows["draft"]["speed"]) > 1.4
     kept = json.loads(package.build_file("methods.json"))["comparisons"]["1"]["rows"]
     assert [row["ms"] and row["ms"]["value"] for row in kept] == [row.ms and row.ms.value for row in state.shown_result.rows]
