@@ -116,10 +116,11 @@ class BoxRandomness:
                 self._narrow(number, below, ends[token] if ends[token] < 1.0 else inf, ends)
 
     def on_comparison(self, u: float | Tensor, p: float | Tensor, q: float | Tensor, below: bool | Tensor) -> None:
-        flat = (
-            torch.as_tensor(one, dtype=torch.float64).expand(torch.as_tensor(u).shape).reshape(-1) for one in (u, p, q, below)
-        )
-        for number, wanted, claimed, answer in zip(*(one.tolist() for one in flat), strict=True):
+        if isinstance(u, Tensor):
+            flat = (torch.as_tensor(one, dtype=torch.float64).expand(u.shape).reshape(-1).tolist() for one in (u, p, q, below))
+        else:
+            flat = ([float(one)] for one in (u, p, q, below))
+        for number, wanted, claimed, answer in zip(*flat, strict=True):
             if claimed > 0.0:  # else the answer is the same for every number
                 edge = wanted / claimed
                 low, high = (-inf, edge) if answer else (edge, inf)
