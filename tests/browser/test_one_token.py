@@ -118,6 +118,8 @@ def test_each_end_of_the_sentence_draws_the_stacks_that_it_leads_to(open_token):
             "residual": "for “mat”, 0.15 + 0.25 = 0.40. It always fits: p and q both sum to 1, so the rejected excess, 0.27,"}  # fmt: skip
     told = page.locator(".out .told")
     expect(page.locator(".complete .fact")).to_have_text("27 of 100 draft tokens are rejected.")
+    says = page.locator(".headline, .lead, .complete .fact, .complete .stem, .out .told").all_inner_texts()
+    assert len(" ".join(says).split()) <= 60, "sentences before an answer"
     gaps = page.locator(".out .slot:not(.off) .gap")
     assert not any(gaps.all_text_contents()), "nobody has answered yet"
     wanted = page.locator(".out .slot:not(.off) .wanted").all_text_contents()

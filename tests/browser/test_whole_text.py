@@ -132,6 +132,8 @@ def test_the_first_screen_has_answer_race_and_texts_and_the_chart_stands_still_w
     recorded = load_recorded_passages()["temperature 0.8"]
     passes = [len(getattr(recorded, lane).clock) for lane in (SPECULATIVE, TARGET_ONLY)]
     found, why = answer.locator(".found"), answer.locator(".why").inner_text()
+    says = " ".join(page.locator("h1, .st-key-whole_text-head p, .answer .found, .answer .why").all_inner_texts())
+    assert 20 < len(says.split()) <= 60, says
     expect(found).to_have_text(f"This text: {recorded.gain.value:.2f}× as fast; on average {FACTORS['1'][0]:.2f}×")
     alone, drafted, cost, ratio = (float(value) for value in re.findall(r"\d+\.?\d*", why))
     assert [drafted, alone] == passes and f"{alone / (drafted * cost):.2f}" == f"{ratio:.2f}", why
