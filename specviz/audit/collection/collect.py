@@ -291,8 +291,8 @@ class _CollectionRun:
             setattr(self.counts, name, self.earlier[name] + value)
         _save_record(self.path, self.record)
 
-    def run_turn(self, until: int, report_progress: Callable[[], None]) -> None:
-        """Send requests until there are so many lines.
+    def run_turn(self, until: int, on_poll: Callable[[], None]) -> None:
+        """Send requests until there are so many lines. ``on_poll`` is called several times a second; what it raises ends the work.
 
         The server's draft counters are read before and after: another file may be of the same server.
         """
@@ -300,7 +300,7 @@ class _CollectionRun:
             return
         began, before = time.monotonic(), self.profile.read_draft_counters(self.endpoint)
         try:
-            self.fill(until, report_progress)
+            self.fill(until, on_poll)
         except BaseException as error:
             try:
                 self._add_counters(before, self._read_counters_soon() if before is not None else None)
@@ -325,7 +325,7 @@ class _CollectionRun:
             asked = pool.submit(self.profile.read_draft_counters, self.endpoint)
             return asked.result() if wait([asked], LAST_COUNTERS_SECONDS).done else None
 
-    def fill(self, until: int, report_progress: Callable[[], None]) -> None:
+    def fill(self, until: int, on_poll: Callable[[], None]) -> None:
         """Write answers in the order of the requests until there are enough lines."""
         waiting: deque[tuple[int, Future[ServerAnswer]]] = deque()
         while self.lines < until:
@@ -334,7 +334,7 @@ class _CollectionRun:
                 seed = self.size.first_seed + self.number * self.size.choices
                 waiting.append((seed, self.pool.submit(self._request, seed)))
                 self.number += 1
-            report_progress()
+            on_poll()
             if not wait([waiting[0][1]], POLL_SECONDS).done:
                 continue
             while waiting and waiting[0][1].done():

@@ -199,12 +199,14 @@ def compute_log_ratio(written: np.ndarray, exact: np.ndarray, count: np.ndarray)
     return float(count @ (np.log(np.maximum(mixed, MIN_PROBABILITY)) - np.log(np.maximum(exact, MIN_PROBABILITY))))
 
 
-def _refine_temperature(found: Sequence[_ScoredMistake], table: PrefixTable, settings: Settings) -> Iterator[_ScoredMistake]:
+def _refine_temperature(candidates: Sequence[_ScoredMistake], table: PrefixTable, settings: Settings) -> Iterator[_ScoredMistake]:
     """The best temperature of a grid, improved between its neighbors."""
-    found = [one for one in found if one.mistake.factor in TEMPERATURE_FACTORS]
-    best = max(found, key=lambda one: one.score)
+    candidates = [one for one in candidates if one.mistake.factor in TEMPERATURE_FACTORS]
+    best = max(candidates, key=lambda one: one.score)
     exact = table.gather(table.p)
-    scores = {one.mistake.factor: one.score for one in found if one.schedule == best.schedule and one.mistake.factor is not None}
+    scores = {
+        one.mistake.factor: one.score for one in candidates if one.schedule == best.schedule and one.mistake.factor is not None
+    }
     for _ in range(HALVINGS):
         grid = sorted(scores)
         place = grid.index(max(scores, key=lambda factor: scores[factor]))

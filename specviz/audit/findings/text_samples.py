@@ -314,7 +314,9 @@ def omits_partial_character(texts: Sequence[str], broken: float) -> bool:
     return broken * len(texts) >= MIN_BROKEN and not any(REPLACEMENT_CHARACTER in text for text in texts)
 
 
-def count_cells(distribution: TextDistribution, seen: Counter[str], plan: TestPlan, length: int) -> tuple[Partition, np.ndarray]:
+def count_cells(
+    distribution: TextDistribution, text_counts: Counter[str], plan: TestPlan, length: int
+) -> tuple[Partition, np.ndarray]:
     """A cell for each likely text, named by its likeliest tokens, and one for all others; with how many samples lie in each.
 
     The lightest texts join the others until these expect MIN_EXPECTED samples too.
@@ -326,11 +328,11 @@ def count_cells(distribution: TextDistribution, seen: Counter[str], plan: TestPl
     masses = [distribution.masses[text] for text in texts]
     rest = max(0.0, 1.0 - sum(masses))
     names = ((), *(distribution.names[text] for text in texts))
-    own = [seen[text] for text in texts]
+    own = [text_counts[text] for text in texts]
     partition = Partition(
         names, np.array([0.0 if rest < 1e-9 else rest, *masses]), length, np.array([False] + [True] * len(texts))
     )
-    return partition, np.array([sum(seen.values()) - sum(own), *own], dtype=np.int64)
+    return partition, np.array([sum(text_counts.values()) - sum(own), *own], dtype=np.int64)
 
 
 def describe_texts(distribution: TextDistribution, partition: Partition, counts: np.ndarray) -> dict[str, Any]:

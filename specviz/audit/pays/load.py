@@ -130,8 +130,8 @@ def run_block(arm: Arm, prompts: Sequence[Prompt], users: int, turn: int) -> Blo
         while (found := queue.take()) is not None:
             prompt, is_measured = found
             try:
-                cancelled = queue.is_done if not is_measured else lambda: False
-                answer = stream_answer(arm.endpoint, arm.profile, arm.request, prompt, cancelled)
+                is_unneeded = queue.is_done if not is_measured else lambda: False
+                answer = stream_answer(arm.endpoint, arm.profile, arm.request, prompt, is_unneeded)
             except EndpointError as error:
                 if is_measured:
                     errors.append(error)

@@ -73,12 +73,13 @@ def stream_answer(
     profile: ServerProfile,
     request: StreamRequest,
     prompt: Prompt,
-    is_cancelled: Callable[[], bool] = lambda: False,
+    is_unneeded: Callable[[], bool] = lambda: False,
 ) -> StreamedAnswer:
     """Send one prompt and read its stream to the end.
 
     Raises:
-        RequestCancelledError: ``is_cancelled`` said so at some piece; the connection is closed.
+        RequestCancelledError: ``is_unneeded`` was true at some piece, because nobody needs this answer any more; the connection is
+            closed. The load goes on: it is stopped by its ``on_progress``.
         EndpointError: The server fails, does not stream, or sends no text.
     """
     path = "/completions" if isinstance(prompt, str) else "/chat/completions"
@@ -89,7 +90,7 @@ def stream_answer(
     drafted: int | None = None
     accepted: int | None = None
     for arrived, event in endpoint.stream_events(path, request.build_body(prompt)):
-        if is_cancelled():
+        if is_unneeded():
             raise RequestCancelledError("The answer is not needed any more.")
         if isinstance(event.get("error"), Mapping | str):
             raise EndpointError(f"The server stopped in the middle of an answer ({str(event['error'])[:MAX_SHOWN]}).")

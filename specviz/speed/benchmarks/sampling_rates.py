@@ -95,14 +95,14 @@ def read_peak_megabytes() -> float:
     return peak / 2**20 if sys.platform == "darwin" else peak / 2**10
 
 
-def format_rates(found: list[SamplingRates]) -> str:
+def format_rates(measurements: list[SamplingRates]) -> str:
     """A table, and the medians over prompts."""
-    lines = [f"draws per second; {found[0].draws:,} draws on shared distributions; temperature 1"]
-    for one in found:
+    lines = [f"draws per second; {measurements[0].draws:,} draws on shared distributions; temperature 1"]
+    for one in measurements:
         rates = ", ".join(f"{way} {rate.value:,.0f} ({one.ratios[way]:,.1f}x)" for way, rate in one.rates.items())
         lines.append(f"  {one.prompt:<20} entropy {one.entropy:.2f} nats, {one.seconds:5.1f} s: {rates}")
-    medians = {way: statistics.median(one.ratios[way] for one in found) for way in (BATCHED, SHARED)}
-    seconds = statistics.median(one.seconds for one in found)
+    medians = {way: statistics.median(one.ratios[way] for one in measurements) for way in (BATCHED, SHARED)}
+    seconds = statistics.median(one.seconds for one in measurements)
     return "\n".join(
         [*lines, f"  median over prompts: {seconds:.1f} s; " + ", ".join(f"{way} {x:,.1f}x" for way, x in medians.items()),
          f"  most memory held: {read_peak_megabytes():,.0f} MB"]

@@ -304,9 +304,9 @@ def _find_tree_settings(pair: LoadedPair) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _measure_budget(pair: LoadedPair, settings: Settings, nodes: int, one: float, tree: float) -> NodeBudget:
+def _measure_budget(pair: LoadedPair, settings: Settings, nodes: int, pass_seconds: float, tree_seconds: float) -> NodeBudget:
     tokens_per_pass, drafting = _count_rounds(pair, replace(settings, tree_budget=nodes))
-    return NodeBudget(nodes, tokens_per_pass, drafting, tokens_per_pass * one / (tree + drafting.value))
+    return NodeBudget(nodes, tokens_per_pass, drafting, tokens_per_pass * pass_seconds / (tree_seconds + drafting.value))
 
 
 def _count_rounds(pair: LoadedPair, settings: Settings) -> tuple[float, Estimate]:

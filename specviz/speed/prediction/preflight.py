@@ -487,12 +487,12 @@ def _check_disk(listings: tuple[ModelListing, ...], disk: int) -> tuple[str, ...
 
 
 def _collect_notes(
-    one: _ModelFiles, other: _ModelFiles, dtype: torch.dtype, device: torch.device, same_tokens: bool
+    target_files: _ModelFiles, draft_files: _ModelFiles, dtype: torch.dtype, device: torch.device, same_tokens: bool
 ) -> tuple[str, ...]:
-    target, draft, notes = one.found, other.found, []
-    if one.tokenizer is not None and not target.end_tokens:
+    target, draft, notes = target_files.found, draft_files.found, []
+    if target_files.tokenizer is not None and not target.end_tokens:
         notes.append("The target names no token that ends a text: texts go on to the length that is asked for.")
-    notes += sort_fields(one.generation, bool(target.end_tokens)).describe(Settings())
+    notes += sort_fields(target_files.generation, bool(target.end_tokens)).describe(Settings())
     if len(target.end_tokens) > 1:
         notes.append(f"{len(target.end_tokens)} tokens end a text: {', '.join(map(str, target.end_tokens))}.")
     if same_tokens and target.context and draft.context and draft.context < target.context:
@@ -512,7 +512,7 @@ def _collect_notes(
         notes.append(f"Processors without {_name_dtype(dtype)} arithmetic are slower in it than in float32; it saves memory.")
     if dtype is torch.bfloat16 and device.type == "cuda":
         notes.append(describe_bfloat16())
-    if one.config is not None and one.config.model_type in EXPERTS:
+    if target_files.config is not None and target_files.config.model_type in EXPERTS:
         notes.append(
             "Of a mixture of experts, a pass over several tokens reads more experts than a pass over one: it costs more than here."
         )

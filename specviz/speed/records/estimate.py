@@ -118,23 +118,23 @@ def measure_spread(contestants: Sequence[Sequence[float]]) -> float:
     return max(compute_relative_iqr(column) for column in zip(*beside, strict=True))
 
 
-def explain_spread(found: float, what: str) -> str:
-    """A sentence if a spread is too wide for a verdict, else empty. what: whose runs, such as "one probe’s runs"."""
-    if found <= MAX_SPREAD:
+def explain_spread(spread: float, runs: str) -> str:
+    """A sentence if a spread is too wide for a verdict, else empty. runs: whose they are, such as "one probe’s runs"."""
+    if spread <= MAX_SPREAD:
         return ""
     return (
-        f"the middle half of {what} spans {found:.0%} of their median; at most {MAX_SPREAD:.0%} is allowed. "
+        f"the middle half of {runs} spans {spread:.0%} of their median; at most {MAX_SPREAD:.0%} is allowed. "
         "Another program may keep this machine busy: run it again alone."
     )
 
 
-def explain_interval(estimate: Estimate, what: str) -> str:
+def explain_interval(estimate: Estimate, quantity: str) -> str:
     """A sentence if the runs of a compared number are too few or too far apart for a verdict, else empty."""
     if estimate.n < MIN_RUNS:
-        return f"{what} was measured in {estimate.n} runs; fewer than {MIN_RUNS} give no 95% interval of a median."
+        return f"{quantity} was measured in {estimate.n} runs; fewer than {MIN_RUNS} give no 95% interval of a median."
     if estimate.width <= MAX_INTERVAL_WIDTH:
         return ""
     return (
-        f"the 95% interval of {what} spans {estimate.width:.0%} of it; at most {MAX_INTERVAL_WIDTH:.0%} is allowed. "
+        f"the 95% interval of {quantity} spans {estimate.width:.0%} of it; at most {MAX_INTERVAL_WIDTH:.0%} is allowed. "
         "Another program may keep this machine busy: run it again alone, or with more --runs."
     )

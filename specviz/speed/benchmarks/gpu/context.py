@@ -42,9 +42,9 @@ class PartContext:
     def device(self) -> str:
         return "cpu" if self.dry else "cuda"
 
-    def save(self, **found: Any) -> None:
+    def save(self, **values: Any) -> None:
         """Add to the record and hand it on."""
-        self.record |= found
+        self.record |= values
         self.send(self.record)
 
     def add(self, field_name: str, rows: Mapping[str, Any]) -> None:
