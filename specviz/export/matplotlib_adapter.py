@@ -327,12 +327,14 @@ class _PrintFigure:
                      interpolation="bilinear" if trace.get("zsmooth") else "nearest")  # fmt: skip
 
     def _add_shape(self, shape: Mapping[str, Any]) -> None:
-        """A line or a band across the whole picture, to its left and right or to its top and bottom."""
+        """A line or a band across the whole picture, to its left and right or to its top and bottom, or an upright line between two values."""
         _check_attributes(shape, {"type", "x0", "x1", "y0", "y1", "xref", "yref", "line", "fillcolor", "layer"}, "shape")
-        upright = shape["yref"].endswith(" domain")
-        if upright == shape["xref"].endswith(" domain") or (kind := shape["type"]) not in ("line", "rect"):
-            raise _build_unknown_error(f"a shape of type {shape['type']!r} from {shape['xref']} to {shape['yref']}")
-        where = self._find_axes(shape["xref"], shape["yref"])
+        xref, yref = shape.get("xref", "x"), shape.get("yref", "y")
+        is_whole, upright, kind = xref.endswith(" domain") != yref.endswith(" domain"), yref.endswith(" domain"), shape["type"]
+        is_upright_part = not is_whole and not upright and kind == "line" and shape["x0"] == shape["x1"]
+        if not (is_whole or is_upright_part) or kind not in ("line", "rect"):
+            raise _build_unknown_error(f"a shape of type {shape['type']!r} from {xref} to {yref}")
+        where = self._find_axes(xref, yref)
         order = 0.6 if shape.get("layer") == "below" else 2.9
         ends = [shape[f"{'x' if upright else 'y'}{end}"] for end in (0, 1)]
         if kind == "rect":
@@ -341,8 +343,12 @@ class _PrintFigure:
         else:
             line = shape["line"]
             _check_attributes(line, {"color", "dash", "width"}, "shape.line")
-            (where.axvline if upright else where.axhline)(ends[0], color=_convert_color(line["color"]), linewidth=POINTS * line["width"],
-                                                          linestyle=_look_up(DASHES, line.get("dash", "solid"), "line.dash"), zorder=order)  # fmt: skip
+            look = {"color": _convert_color(line["color"]), "linewidth": POINTS * line["width"], "zorder": order,
+                    "linestyle": _look_up(DASHES, line.get("dash", "solid"), "line.dash")}  # fmt: skip
+            if is_upright_part:
+                where.vlines(shape["x0"], shape["y0"], shape["y1"], **look)
+            else:
+                (where.axvline if upright else where.axhline)(ends[0], **look)
 
     def _find_axes(self, x: str, y: str) -> Any:
         x, y = x.removesuffix(" domain"), y.removesuffix(" domain")
@@ -602,8 +608,8 @@ def _convert_color(text: str) -> Any:
 
 
 def _strip_html(text: str) -> str:
-    """Plotly's HTML as text: line breaks stay, emphasis is left out."""
-    text = re.sub(r"</?b( style=\"[^\"]*\")?>", "", str(text).replace("<br>", "\n"))
+    """Plotly's HTML as text: line breaks stay, emphasis and sizes are left out."""
+    text = re.sub(r"</?(b|span)( style=(\"[^\"]*\"|'[^']*'))?>", "", str(text).replace("<br>", "\n"))
     if found := re.search(r"<[^>]*>", text):
         raise _build_unknown_error(f"{found[0]} in a text")
     return unescape(text)
