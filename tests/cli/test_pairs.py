@@ -85,13 +85,12 @@ def test_what_is_in_the_way_is_said_and_nothing_is_downloaded(check, hub):
 def test_ctrl_c_leaves_a_download_that_goes_on_and_says_so(check, hub, monkeypatch):
     found, real = list_model("owner/draft"), downloads.fetch_file
 
-    def interrupted(store, file, arrived, cancelled):
-        if file.name == WEIGHTS and store.repo == "owner/draft":
-
-            def arrived(count):
+    def interrupted(store, file, on_progress):
+        def interrupt_weights(share, doing="", /):
+            if file.name == WEIGHTS and store.repo == "owner/draft" and share > 0:
                 raise KeyboardInterrupt
 
-        return real(store, file, arrived, cancelled)
+        return real(store, file, interrupt_weights)
 
     monkeypatch.setattr(downloads, "fetch_file", interrupted)
     hub.piece = 4096
