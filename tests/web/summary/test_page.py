@@ -55,7 +55,7 @@ def test_a_pass_over_several_tokens_takes_the_time_that_one_round_names():
     model = load_cost_models()[GPU]
     one, several, drafting = (group.bars[0].parts[0][1] for group in PICTURES["draft"].groups)
     assert one == model.passes[1] and drafting == DRAFTED * model.find_draft().step
-    assert f"{several / one:.2f} times as long" in describe_large_pass(DRAFTED + 1)
+    assert f"{several / one:.2f} times a one-token pass" in describe_large_pass(DRAFTED + 1)
     assert list_labels("draft") == [f"{ms:.1f} ms" for ms in (one, several, drafting)]
     assert [group.name.split()[-2] for group in PICTURES["draft"].groups] == ["1", str(DRAFTED + 1), str(DRAFTED)]
     assert [group.bars[0].parts[0][0] for group in PICTURES["draft"].groups] == ["p", "p", "q"], "drafting has its own color"
