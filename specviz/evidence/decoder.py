@@ -96,7 +96,7 @@ def explain_engine_only(name: str, settings: Settings) -> str:
 def list_sampling_modes(name: str, settings: Settings, mode: str = "both") -> tuple[str, ...]:
     """Modes of sampling a decoder: on shared distributions, through the engine, or both. Assisted generation has its own mode.
 
-    wanted  both, shared-distributions or engine
+    mode  both, shared-distributions or engine
 
     Raises SettingsError if shared distributions are asked for and cannot be used.
     """

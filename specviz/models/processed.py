@@ -35,9 +35,9 @@ class ProcessedModel:
 
     def processed_logits(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
         """(B, N + 1, V): after each prefix, and after each node of its tree."""
-        texts = [self.prefixes(row, tree, index) for index, row in enumerate(rows)]
+        texts = [self.list_prefixes(row, tree, index) for index, row in enumerate(rows)]
         return process_logits(self.source.processed_logits(rows, tree), [self.processor], texts)
 
-    def prefixes(self, row: Prefix, tree: DraftTree, index: int) -> list[tuple[int, ...]]:
+    def list_prefixes(self, row: Prefix, tree: DraftTree, index: int) -> list[tuple[int, ...]]:
         """The prefix of each distribution that a row asks for."""
         return list_node_texts(row.ids, tree, index)

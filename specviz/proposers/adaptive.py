@@ -89,14 +89,14 @@ class GainPolicy(LengthPolicy):
 
     def count_max_tokens(self, row: Prefix) -> int:
         reach, tokens, best, chosen = 1.0, 1.0, 0.0, 1
-        for count, hazard in enumerate(self.hazards(row.past), start=1):
+        for count, hazard in enumerate(self.estimate_hazards(row.past), start=1):
             reach *= hazard
             tokens += reach
             if (rate := tokens / (1.0 + count * self.step)) > best:
                 best, chosen = rate, count
         return chosen
 
-    def hazards(self, past: Sequence[tuple[int, int]]) -> list[float]:
+    def estimate_hazards(self, past: Sequence[tuple[int, int]]) -> list[float]:
         """P(draft token j is accepted, given that it is tested), j = 1 to gamma, each in (0, 1)."""
         tested = [sum(drafted > j and accepted >= j for drafted, accepted in past) for j in range(self.gamma)]
         passed = [sum(accepted > j for _, accepted in past) for j in range(self.gamma)]
@@ -157,14 +157,17 @@ class AdaptiveDraft:
         live = [chain for chain in chains if chain.levels]
         while live:
             longer = [chain.row.with_draft_tokens(tuple(chain.tokens)) for chain in live]
-            seen = self.draft.distributions(longer, build_empty_tree(len(live)))[:, 0]
-            q = seen if self.settings is None else warp(seen.log(), self.settings)
-            live = self._draw(live, seen, q, randomness)
+            distributions = self.draft.distributions(longer, build_empty_tree(len(live)))[:, 0]
+            q = distributions if self.settings is None else warp(distributions.log(), self.settings)
+            live = self._draw(live, distributions, q, randomness)
         return assemble_tree(chains, self.name, counts_fixed=True)
 
-    def _draw(self, live: list[TreeGrowth], seen: Tensor, q: Tensor, randomness: Randomness) -> list[TreeGrowth]:
+    def _draw(self, live: list[TreeGrowth], distributions: Tensor, q: Tensor, randomness: Randomness) -> list[TreeGrowth]:
         """Draw one more token for each chain that continues. Returns those that may still continue."""
-        going = [on and mass > 0.0 for on, mass in zip(self.lengths.continues(live, seen), seen.sum(-1).tolist(), strict=True)]
+        going = [
+            on and mass > 0.0
+            for on, mass in zip(self.lengths.continues(live, distributions), distributions.sum(-1).tolist(), strict=True)
+        ]
         places = [
             (chain, len(chain.tokens) - 1 if chain.tokens else ROOT, probs)
             for chain, probs, on in zip(live, q, going, strict=True)

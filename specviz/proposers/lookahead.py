@@ -123,13 +123,13 @@ class Lookahead:
     def find_state(self, row: Prefix) -> LookaheadState:
         """The state before a row's round: from the text at the start of the run, through each round since."""
         rounds = [row]
-        while rounds[-1].past and self._key(rounds[-1]) not in self._known:
+        while rounds[-1].past and self._build_key(rounds[-1]) not in self._known:
             committed = rounds[-1].past[-1][1] + 1
             if committed >= len(rounds[-1].ids):
                 break
             rounds.append(replace(rounds[-1], ids=rounds[-1].ids[:-committed], past=rounds[-1].past[:-1]))
         first = rounds.pop()
-        state = self._known.get(self._key(first)) or build_first_state(first.ids, self.gamma)
+        state = self._known.get(self._build_key(first)) or build_first_state(first.ids, self.gamma)
         self._save_state(first, state)
         for earlier, later in zip([first, *reversed(rounds)], reversed(rounds), strict=False):
             state = state.advance_round(
@@ -138,13 +138,13 @@ class Lookahead:
             self._save_state(later, state)
         return state
 
-    def _key(self, row: Prefix) -> tuple[Ids, tuple]:
+    def _build_key(self, row: Prefix) -> tuple[Ids, tuple]:
         return row.ids, tuple(accepted for _, accepted in row.past)
 
     def _save_state(self, row: Prefix, state: LookaheadState) -> None:
         if len(self._known) >= STATES_MAX:
             self._known.clear()
-        self._known[self._key(row)] = state
+        self._known[self._build_key(row)] = state
 
 
 def _describe_lookahead(settings: Settings) -> DraftForm:

@@ -37,11 +37,11 @@ class FixedDistribution:
 
 
 def build_uniform_distribution(
-    known: int, vocabulary: int, settings: Settings, device: torch.device | str = "cpu"
+    num_tokens: int, vocabulary: int, settings: Settings, device: torch.device | str = "cpu"
 ) -> FixedDistribution:
     """The uniform distribution over the first ``known`` ids; at temperature 0 the smallest id."""
     logits = torch.full((vocabulary,), -torch.inf, dtype=torch.float64, device=device)
-    logits[:known] = 0.0
+    logits[:num_tokens] = 0.0
     return FixedDistribution(logits, settings)
 
 

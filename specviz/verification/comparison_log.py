@@ -19,8 +19,8 @@ Comparison = TypeVar("Comparison", bool, Tensor)
 class ComparisonListener(Protocol):
     """Receives the comparisons of one thread."""
 
-    def on_draw(self, u: Tensor, cumulative: Tensor, found: Tensor) -> None:
-        """Numbers u (..., n) drew the tokens found (..., n) by the cumulative masses (..., V), which need not end at 1."""
+    def on_draw(self, u: Tensor, cumulative: Tensor, tokens: Tensor) -> None:
+        """Numbers u (..., n) drew the tokens (..., n) by the cumulative masses (..., V), which need not end at 1."""
 
     def on_comparison(self, u: float | Tensor, p: float | Tensor, q: float | Tensor, below: bool | Tensor) -> None:
         """A number u was compared with p / q and found below it, or not; numbers, or tensors of one shape."""

@@ -132,11 +132,11 @@ def test_hazards_are_acceptance_rates_at_each_position_shrunk_toward_the_overall
     past = ((3, 0), (3, 1), (3, 2))
     shared = (3 + 0.8 * 4) / (6 + 4)
     expected = [(2 + 4 * shared) / 7, (1 + 4 * shared) / 6, (0 + 4 * shared) / 5, shared]
-    assert GainPolicy(4, 0.2).hazards(past) == pytest.approx(expected, abs=1e-15)
+    assert GainPolicy(4, 0.2).estimate_hazards(past) == pytest.approx(expected, abs=1e-15)
 
 
 def test_positions_behind_a_short_draft_were_not_tested():
-    assert GainPolicy(3, 0.2).hazards(((1, 1),) * 50)[1:] == pytest.approx([(50 + 3.2) / 54] * 2)
+    assert GainPolicy(3, 0.2).estimate_hazards(((1, 1),) * 50)[1:] == pytest.approx([(50 + 3.2) / 54] * 2)
 
 
 def test_after_many_rejections_one_token_is_drafted_and_after_many_accepted_drafts_all():

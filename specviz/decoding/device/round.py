@@ -308,17 +308,17 @@ class DeviceSteps:
             levels = self.count_levels(later)
             self._ahead[row.draw, later.start, levels] = self._draw_uniforms([later], [levels])
 
-    def _build_outcome(self, found: _Record, row: Prefix, packet: np.ndarray, uniforms: np.ndarray) -> Outcome:
+    def _build_outcome(self, record: _Record, row: Prefix, packet: np.ndarray, uniforms: np.ndarray) -> Outcome:
         nodes = len(self.shape.parents)
         decisions = []
         for node in range(self.shape.count_nodes(int(packet[1]))):
-            p, q, checked = found.p[node], found.q[node], bool(found.checked[node])
+            p, q, checked = record.p[node], record.q[node], bool(record.checked[node])
             threshold = None
             if checked:
-                threshold = self.rule.threshold(p, q) if isinstance(self.rule, TokenRule) else found.edges[node]
+                threshold = self.rule.threshold(p, q) if isinstance(self.rule, TokenRule) else record.edges[node]
             decisions.append(
                 Decision(
-                    token=int(found.tokens[node]),
+                    token=int(record.tokens[node]),
                     parent=self.shape.parents[node],
                     source=self.proposer.name,
                     q=q,
@@ -326,14 +326,14 @@ class DeviceSteps:
                     u_draft=float(uniforms[node]) if self.kernel.drawn else None,
                     u=float(uniforms[nodes + node]) if checked else None,
                     threshold=threshold,
-                    accepted=bool(found.accepted[node]) if checked else None,
+                    accepted=bool(record.accepted[node]) if checked else None,
                 )
             )
-        if found.rejected < 0:
-            ending = Ending("bonus", found.last, float(uniforms[-1]))
+        if record.rejected < 0:
+            ending = Ending("bonus", record.last, float(uniforms[-1]))
         else:
-            ending = Ending("residual", found.last, float(uniforms[2 * nodes + found.rejected]))
-        return Outcome(tuple(decisions), tuple(int(node) for node in found.path[: found.count]), ending)
+            ending = Ending("residual", record.last, float(uniforms[2 * nodes + record.rejected]))
+        return Outcome(tuple(decisions), tuple(int(node) for node in record.path[: record.count]), ending)
 
 
 class _Record:

@@ -158,7 +158,7 @@ def _check_positions(
     for node in range(decided):
         near, drawn, asked, bonus = float(margins[node]), None, False, node == len(handed.tokens)
         if not bonus:
-            beliefs = ([] if q is None else [q[node]]) + [handed.q(node)]
+            beliefs = ([] if q is None else [q[node]]) + [handed.get_q(node)]
             drawn, asked = measure_draft_distribution(proposer, handed, node, beliefs)
             near = min(near, float(draft_margins[node]))
         probs = measure_next_distribution(rule, handed, node, drawn, rng)
@@ -234,7 +234,7 @@ def _compute_forcing_numbers(tokens: Sequence[int], before: tuple[int, ...], fre
     return [upto[n] - mass[n] / 2 for n in range(drawable)]
 
 
-def _count_shared(one: tuple[int, ...], other: tuple[int, ...]) -> int:
+def _count_shared(tokens: tuple[int, ...], text: tuple[int, ...]) -> int:
     """Length of the common beginning."""
-    shorter = min(len(one), len(other))
-    return next((i for i in range(shorter) if one[i] != other[i]), shorter)
+    shorter = min(len(tokens), len(text))
+    return next((i for i in range(shorter) if tokens[i] != text[i]), shorter)

@@ -72,14 +72,14 @@ class EdgeHitError(Exception):
 
 
 class BoxRandomness:
-    """Random numbers for a batch: those of row ``draw`` lie inside spaces[draw], or inside ``known``. Records their comparisons.
+    """Random numbers for a batch: those of row ``draw`` lie inside spaces[draw], or inside ``known_spans``. Records their comparisons.
 
     ``spans``: per row, the interval of each number that gives the same answers, inside its space. ``edges``: per row, all edges
     that each number was compared with. ``others``: values that were compared and had not been handed out here.
     """
 
-    def __init__(self, spaces: Sequence[Box], known: Box, dice: random.Random):
-        self.spaces, self.known, self.dice = spaces, known, dice
+    def __init__(self, spaces: Sequence[Box], known_spans: Box, dice: random.Random):
+        self.spaces, self.known_spans, self.dice = spaces, known_spans, dice
         self.addresses: list[list[Address]] = [[] for _ in spaces]
         self.numbers: list[dict[Address, float]] = [{} for _ in spaces]
         self.spans: list[Box] = [{} for _ in spaces]
@@ -88,12 +88,12 @@ class BoxRandomness:
         self._names: dict[float, tuple[int, Address]] = {}
 
     def take(self, purpose: Purpose, rows: Sequence[Prefix], node: int, depth: int) -> np.ndarray:
-        return np.array([self._number(row.draw, (purpose, row.start, node)) for row in rows])
+        return np.array([self._draw_number(row.draw, (purpose, row.start, node)) for row in rows])
 
-    def _number(self, row: int, address: Address) -> float:
+    def _draw_number(self, row: int, address: Address) -> float:
         self.addresses[row].append(address)
         if address not in self.numbers[row]:
-            low, high = self.spans[row][address] = self.spaces[row].get(address) or self.known.get(address, ALL)
+            low, high = self.spans[row][address] = self.spaces[row].get(address) or self.known_spans.get(address, ALL)
             margin = min(THIN, (high - low) / 4)
             for _ in range(TRIES):
                 number = low + margin + (high - low - 2 * margin) * self.dice.random()
@@ -106,12 +106,12 @@ class BoxRandomness:
             self.numbers[row][address] = number
         return self.numbers[row][address]
 
-    def on_draw(self, u: Tensor, cumulative: Tensor, found: Tensor) -> None:
+    def on_draw(self, u: Tensor, cumulative: Tensor, tokens: Tensor) -> None:
         size = cumulative.shape[-1]
         rows = (cumulative / cumulative[..., -1:]).reshape(-1, size).tolist()
-        answers = zip(u.reshape(len(rows), -1).tolist(), found.reshape(len(rows), -1).tolist(), strict=True)
-        for ends, (numbers, tokens) in zip(rows, answers, strict=True):
-            for number, token in zip(numbers, tokens, strict=True):
+        answers = zip(u.reshape(len(rows), -1).tolist(), tokens.reshape(len(rows), -1).tolist(), strict=True)
+        for ends, (numbers, ids) in zip(rows, answers, strict=True):
+            for number, token in zip(numbers, ids, strict=True):
                 below = ends[token - 1] if token else -inf
                 self._narrow(number, below, ends[token] if ends[token] < 1.0 else inf, ends)
 
@@ -161,10 +161,10 @@ class BoxCutter:
     def __init__(self, decoder: Components, seed: int = 0):
         self.decoder, self.dice = decoder, random.Random(seed)
 
-    def cut_round(self, row: Prefix, known: Box) -> tuple[list[tuple[Round, Box]], float]:
+    def cut_round(self, row: Prefix, known_spans: Box) -> tuple[list[tuple[Round, Box]], float]:
         """Round and box of every outcome, and the share of the numbers that was left out, in [0, 1].
 
-        ``known``: the intervals of numbers met before. The boxes do not overlap; with what was missed they fill the cube.
+        ``known_spans``: the intervals of numbers met before. The boxes do not overlap; with what was missed they fill the cube.
 
         Raises EnumerationError where numbers are used in another way than by comparisons that are reported.
         """
@@ -172,33 +172,33 @@ class BoxCutter:
         finished, missed = [], 0.0
         while pending:
             pieces, pending = pending[-BATCH:], pending[:-BATCH]
-            seen, others = self.execute_boxes(row, pieces, known)
-            again, others_again = self.execute_boxes(row, [one.box for one in seen], known)
+            executions, others = self.execute_boxes(row, pieces, known_spans)
+            again, others_again = self.execute_boxes(row, [one.box for one in executions], known_spans)
             if {*others} != {*others_again}:
                 raise EnumerationError(
                     f"A round after {row.ids} compared a value that no random number had shown, and another one at another point of the same box:"
                     " a wrapper may hand on numbers or constants, not numbers computed from others."
                 )
-            _check_same_rounds(row, zip(seen, again, strict=True))
-            ends = [(one, end) for one in seen for end in _iterate_end_boxes(one)]
+            _check_same_rounds(row, zip(executions, again, strict=True))
+            ends = [(one, end) for one in executions for end in _iterate_end_boxes(one)]
             for first in range(0, len(ends), BATCH):
                 whole, near = zip(*ends[first : first + BATCH], strict=True)
-                _check_same_rounds(row, zip(whole, self.execute_boxes(row, near, known)[0], strict=True))
-            for piece, one in zip(pieces, seen, strict=True):
-                for box in (one.box, *_iterate_rest(piece, one, known)):
+                _check_same_rounds(row, zip(whole, self.execute_boxes(row, near, known_spans)[0], strict=True))
+            for piece, one in zip(pieces, executions, strict=True):
+                for box in (one.box, *_iterate_rest(piece, one, known_spans)):
                     if min((high - low for low, high in box.values()), default=1.0) < THIN:
-                        missed += compute_box_mass(box, known)
+                        missed += compute_box_mass(box, known_spans)
                     elif box is one.box:
                         finished.append((replace(one.round, full=None), box))
                     else:
                         pending.append(box)
         return finished, missed
 
-    def execute_boxes(self, row: Prefix, spaces: Sequence[Box], known: Box) -> tuple[list[Execution], list[float]]:
+    def execute_boxes(self, row: Prefix, spaces: Sequence[Box], known_spans: Box) -> tuple[list[Execution], list[float]]:
         """One execution inside each space, all as one batch; and the compared values that no random number had shown."""
         made = self.decoder
         for _ in range(TRIES):
-            numbers = BoxRandomness(spaces, known, self.dice)
+            numbers = BoxRandomness(spaces, known_spans, self.dice)
             rows = [replace(row, draw=draw) for draw in range(len(spaces))]
             try:
                 with listen_to_comparisons(numbers):
@@ -210,7 +210,7 @@ class BoxCutter:
                     continue
                 middle = len(spaces) // 2  # a thin interval may have too few numbers for all
                 (one, others), (more, other) = (
-                    self.execute_boxes(row, half, known) for half in (spaces[:middle], spaces[middle:])
+                    self.execute_boxes(row, half, known_spans) for half in (spaces[:middle], spaces[middle:])
                 )
                 return one + more, others + other
             boxes = [space | span for space, span in zip(spaces, numbers.spans, strict=True)]
@@ -228,13 +228,13 @@ def _check_same_rounds(row: Prefix, pairs: Iterable[tuple[Execution, Execution]]
             )
 
 
-def _iterate_end_boxes(seen: Execution) -> Iterator[Box]:
+def _iterate_end_boxes(execution: Execution) -> Iterator[Box]:
     """The box with the numbers of which no comparison was reported near their ends: each alone, and all together."""
-    unheard = [a for a, (low, high) in seen.box.items() if not seen.edges.get(a) and high - low > 1e5 * THIN]
+    unheard = [a for a, (low, high) in execution.box.items() if not execution.edges.get(a) and high - low > 1e5 * THIN]
     for side in (0, 1):
-        near = {address: _narrow_to_end(seen.box[address], side) for address in unheard}
+        near = {address: _narrow_to_end(execution.box[address], side) for address in unheard}
         alone = [{address: span} for address, span in near.items()]
-        yield from (seen.box | part for part in (alone if len(alone) < 2 else [*alone, near]))
+        yield from (execution.box | part for part in (alone if len(alone) < 2 else [*alone, near]))
 
 
 def _narrow_to_end(span: Span, side: int) -> Span:
@@ -243,21 +243,21 @@ def _narrow_to_end(span: Span, side: int) -> Span:
     return (high - width, high) if side else (low, low + width)
 
 
-def _iterate_rest(piece: Box, seen: Execution, known: Box) -> Iterator[Box]:
+def _iterate_rest(piece: Box, execution: Execution, known_spans: Box) -> Iterator[Box]:
     """What an execution's box leaves of its piece: boxes that do not overlap, cut at every known edge."""
     settled: Box = {}
-    for address, (low, high) in seen.box.items():
-        whole_low, whole_high = piece.get(address) or known.get(address, ALL)
-        inside = {edge for edge in seen.edges.get(address, ()) if whole_low < edge < whole_high}
+    for address, (low, high) in execution.box.items():
+        whole_low, whole_high = piece.get(address) or known_spans.get(address, ALL)
+        inside = {edge for edge in execution.edges.get(address, ()) if whole_low < edge < whole_high}
         for one, other in pairwise(sorted({whole_low, low, high, whole_high} | inside)):
             if other <= low or one >= high:
                 yield piece | settled | {address: (one, other)}
         settled[address] = low, high
 
 
-def compute_box_mass(box: Box, known: Box) -> float:
+def compute_box_mass(box: Box, known_spans: Box) -> float:
     """The mass of a box, given what was known of its numbers before."""
-    spans = ((span, known.get(address, ALL)) for address, span in box.items())
+    spans = ((span, known_spans.get(address, ALL)) for address, span in box.items())
     return prod((high - low) / (above - below) for (low, high), (below, above) in spans)
 
 
@@ -302,9 +302,9 @@ def compute_tokens_per_pass(decoder: Components, prompt: Sequence[int], length: 
     return sum(len(text) * mass for text, mass in probs.items())
 
 
-def compute_text_tv(one: dict[Text, float], other: dict[Text, float]) -> float:
+def compute_text_tv(probs: dict[Text, float], other_probs: dict[Text, float]) -> float:
     """Half the sum of the absolute differences of two distributions over texts."""
-    return sum(abs(one.get(text, 0.0) - other.get(text, 0.0)) for text in {*one, *other}) / 2
+    return sum(abs(probs.get(text, 0.0) - other_probs.get(text, 0.0)) for text in {*probs, *other_probs}) / 2
 
 
 def _build_opening(target: LanguageModel, prompt: Sequence[int], length: int) -> Prefix:
@@ -332,13 +332,13 @@ class Enumerator(BoxCutter):
         """Upper bound of the probability of the rest of the text that was left out."""
         return self._enumerate_rest(row, {})[1]
 
-    def _enumerate_rest(self, row: Prefix, known: Box) -> tuple[dict[Text, float], float]:
+    def _enumerate_rest(self, row: Prefix, known_spans: Box) -> tuple[dict[Text, float], float]:
         """Distribution of the rest of the text and what was missed of it, given what is known of numbers that may be met again."""
-        key = row.ids, row.past, tuple(sorted(known.items()))
+        key = row.ids, row.past, tuple(sorted(known_spans.items()))
         if key not in self._texts:
             result: dict[Text, float] = defaultdict(float)
-            missed = self._compute_outcomes(row, known)[1]
-            for after, mass, box in self._merge_outcomes(row, known):
+            missed = self._compute_outcomes(row, known_spans)[1]
+            for after, mass, box in self._merge_outcomes(row, known_spans):
                 committed = after.ids[len(row.ids) :]
                 found, lost = ({(): 1.0}, 0.0) if self._has_ended(after) else self._enumerate_rest(after, box)
                 missed += mass * lost
@@ -354,24 +354,24 @@ class Enumerator(BoxCutter):
             result[after.ids[len(row.ids) :]] += mass
         return _check_complete(dict(result), self._compute_outcomes(row, {})[1])
 
-    def list_outcomes(self, row: Prefix, known: Box) -> list[tuple[Prefix, float, Box]]:
+    def list_outcomes(self, row: Prefix, known_spans: Box) -> list[tuple[Prefix, float, Box]]:
         """The outcomes of one round: the row after it, probability, and the box in which the numbers asked for then lie."""
-        return self._compute_outcomes(row, known)[0]
+        return self._compute_outcomes(row, known_spans)[0]
 
-    def _compute_outcomes(self, row: Prefix, known: Box) -> tuple[list[tuple[Prefix, float, Box]], float]:
+    def _compute_outcomes(self, row: Prefix, known_spans: Box) -> tuple[list[tuple[Prefix, float, Box]], float]:
         """The outcomes of one round, and how much of it was missed."""
-        key = row.ids, row.past, tuple(sorted(known.items()))
+        key = row.ids, row.past, tuple(sorted(known_spans.items()))
         if key not in self._rounds:
-            found, missed = self.cut_round(row, known)
-            self._rounds[key] = [(self._advance(row, one), compute_box_mass(box, known), box) for one, box in found], missed
+            found, missed = self.cut_round(row, known_spans)
+            self._rounds[key] = [(self._advance(row, one), compute_box_mass(box, known_spans), box) for one, box in found], missed
         return self._rounds[key]
 
-    def _merge_outcomes(self, row: Prefix, known: Box) -> list[tuple[Prefix, float, Box]]:
+    def _merge_outcomes(self, row: Prefix, known_spans: Box) -> list[tuple[Prefix, float, Box]]:
         """The outcomes, put together where they differ in nothing that the rest of the text can depend on."""
         result: dict[tuple, float] = defaultdict(float)
-        for after, mass, box in self.list_outcomes(row, known):
+        for after, mass, box in self.list_outcomes(row, known_spans):
             ahead = frozenset() if self._has_ended(after) else self._find_addresses_ahead(after)
-            needed = {address: where for address, where in (known | box).items() if address in ahead}
+            needed = {address: where for address, where in (known_spans | box).items() if address in ahead}
             result[after, tuple(sorted(needed.items()))] += mass
         return [(after, mass, dict(box)) for (after, box), mass in result.items()]
 

@@ -119,7 +119,7 @@ def account_for_tokens(p: Sequence[float], q: Sequence[float]) -> dict[str, list
     return {"p": p, "q": q, "overlap": accepted, "residual": left, "accepted": accepted, "replaced": replaced}
 
 
-def _enumerate_pairs(name: str, way: Callable[[int, int], PairOutcome], p: Probs, q: Probs) -> RuleResult:
+def _enumerate_pairs(name: str, compute_outcome: Callable[[int, int], PairOutcome], p: Probs, q: Probs) -> RuleResult:
     size = len(p)
     probs = [[0.0] * size for _ in range(size)]
     first = both = 0.0
@@ -128,7 +128,7 @@ def _enumerate_pairs(name: str, way: Callable[[int, int], PairOutcome], p: Probs
             weight = q[a] * q[b]
             if weight == 0.0:
                 continue
-            step = way(a, b)
+            step = compute_outcome(a, b)
             none, one, two = (weight * share for share in step.accepts)
             first, both = first + one + two, both + two
             probs[a][b] += two

@@ -43,7 +43,7 @@ class RuleInput:
     def tokens(self) -> tuple[int, ...]:
         return self.tree.tokens[0]
 
-    def q(self, node: int) -> Tensor:
+    def get_q(self, node: int) -> Tensor:
         """(V,) the draft distribution that the proposer reports for a node."""
         return self.tree.q[0][node]
 
@@ -112,7 +112,7 @@ def measure_next_distribution(
     rejection_rate = float(rejected.sum())
     if rejection_rate <= 0.0:
         return draft_probs * accepted
-    possible = torch.where(handed.q(node) > 0.0, rejected, 0.0)
+    possible = torch.where(handed.get_q(node) > 0.0, rejected, 0.0)
     draft_tokens = possible.topk(max(1, min(8, int((possible > 0.0).sum())))).indices.numpy()
 
     def replace_tokens(v: np.ndarray) -> np.ndarray:
@@ -133,7 +133,7 @@ def measure_acceptance(rule: Rule, handed: RuleInput, node: int, draft_probs: Te
     """
     believed = _compute_expected_edges(rule, handed, node)
     # A draft token outside the reported distribution is not a valid input.
-    masses = torch.where(handed.q(node) > 0.0, draft_probs, 0.0).numpy()
+    masses = torch.where(handed.get_q(node) > 0.0, draft_probs, 0.0).numpy()
     possible = np.flatnonzero(masses)
     if not len(possible):
         return believed
@@ -155,7 +155,7 @@ def measure_acceptance(rule: Rule, handed: RuleInput, node: int, draft_probs: Te
 
 def _compute_expected_edges(rule: Rule, handed: RuleInput, node: int) -> Tensor:
     """The random number at which ``accepts`` changes its answer, for each token."""
-    p, q = handed.p[node], handed.q(node)
+    p, q = handed.p[node], handed.get_q(node)
     known = (rule if isinstance(rule, TokenRule) else TokenRule()).condition_on(p)
     if _compute_replacement(rule, handed, node) is None:
         return torch.ones_like(p)
@@ -165,7 +165,7 @@ def _compute_expected_edges(rule: Rule, handed: RuleInput, node: int) -> Tensor:
 def _compute_replacement(rule: Rule, handed: RuleInput, node: int) -> Tensor | None:
     known = rule if isinstance(rule, TokenRule) else TokenRule()
     try:
-        return known.replacement(handed.p[node], handed.q(node))
+        return known.replacement(handed.p[node], handed.get_q(node))
     except EmptyResidualError:  # the distributions are equal and nothing is rejected
         return None
 

@@ -214,9 +214,9 @@ class KeepAfterRejectionRule(TokenRule):
     name, exact = "tokens after a rejection kept", False
 
     def verify(self, rows: Sequence[Prefix], tree: DraftTree, p: Tensor, randomness: Randomness) -> tuple[Outcome, ...]:
-        return tuple(self._row(row, tree, index, p[index], randomness) for index, row in enumerate(rows))
+        return tuple(self._judge_row(row, tree, index, p[index], randomness) for index, row in enumerate(rows))
 
-    def _row(self, row: Prefix, tree: DraftTree, index: int, p: Tensor, randomness: Randomness) -> Outcome:
+    def _judge_row(self, row: Prefix, tree: DraftTree, index: int, p: Tensor, randomness: Randomness) -> Outcome:
         decisions = []
         for node, token in enumerate(tree.tokens[index]):
             q = tree.q[index][node]

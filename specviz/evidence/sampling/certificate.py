@@ -147,40 +147,40 @@ def _check_blocks(blocks: tuple[tuple[int, int], ...], answers: list[dict[str, A
         yield "a sample is in two blocks"
 
 
-def _check_answer(where: str, one: dict[str, Any], versions: dict[str, str], decoder: str) -> Iterator[tuple[str, str]]:
+def _check_answer(where: str, answer: dict[str, Any], versions: dict[str, str], decoder: str) -> Iterator[tuple[str, str]]:
     try:
-        again = recompute(one, decoder)
+        again = recompute(answer, decoder)
     except (EvidenceError, ValueError, OverflowError) as error:
         yield f"{where}: cells", str(error)
         return
-    if one["cells"]:
-        yield from ((f"{where}: cells", why) for why in _check_cells(one) if why)
-    if (exercised := one.get("exercised")) is not None and (why := _explain_coverage(Coverage.from_record(exercised))):
+    if answer["cells"]:
+        yield from ((f"{where}: cells", why) for why in _check_cells(answer) if why)
+    if (exercised := answer.get("exercised")) is not None and (why := _explain_coverage(Coverage.from_record(exercised))):
         yield f"{where}: exercised", why
     for name in ("n", "plan", "pooled_mass", "tv", "detectable_tv", "verdict", "sentence"):
-        yield f"{where}: {name}", describe_difference(one[name], again[name])
-    tolerance = one["redraw_tolerance"]
+        yield f"{where}: {name}", describe_difference(answer[name], again[name])
+    tolerance = answer["redraw_tolerance"]
     if not (tolerance and tolerance["counted"]):
         yield f"{where}: redraw_tolerance", describe_difference(tolerance, again["redraw_tolerance"])
-    elif why := _explain_borderline(one):  # a plausible count yields nothing here: only a redraw can confirm it
+    elif why := _explain_borderline(answer):  # a plausible count yields nothing here: only a redraw can confirm it
         yield f"{where}: redraw_tolerance", why
-    if one["cells"]:
+    if answer["cells"]:
         level = DIGITS if versions.get("numpy") == np.__version__ else SPREAD
-        yield f"{where}: tv_null_band", describe_difference(one["tv_null_band"], again["tv_null_band"], level)
-    missing = list_missing_statistics(one)
-    for stored, made in zip(one["tests"], again["tests"], strict=True):
+        yield f"{where}: tv_null_band", describe_difference(answer["tv_null_band"], again["tv_null_band"], level)
+    missing = list_missing_statistics(answer)
+    for stored, made in zip(answer["tests"], again["tests"], strict=True):
         why = describe_difference(stored, made)
-        if why or (one["cells"] and not is_sample_test(stored["name"]) and stored["name"] not in missing):
+        if why or (answer["cells"] and not is_sample_test(stored["name"]) and stored["name"] not in missing):
             yield f"{where}: {stored['name']}", why
 
 
-def _check_cells(one: dict[str, Any]) -> Iterator[str]:
-    names = [tuple(cell["begins"]) for cell in one["cells"]]
+def _check_cells(answer: dict[str, Any]) -> Iterator[str]:
+    names = [tuple(cell["begins"]) for cell in answer["cells"]]
     if len(set(names)) < len(names) or () not in names:
         yield "the cells do not have distinct names"
-    if any(cell["mass"] < 0.0 for cell in one["cells"]) or abs(sum(cell["mass"] for cell in one["cells"]) - 1.0) > 1e-9:
+    if any(cell["mass"] < 0.0 for cell in answer["cells"]) or abs(sum(cell["mass"] for cell in answer["cells"]) - 1.0) > 1e-9:
         yield "the masses of the cells do not sum to 1"
-    if any(len(cell["begins"]) == one["plan"]["length"] and not cell["whole"] for cell in one["cells"]):
+    if any(len(cell["begins"]) == answer["plan"]["length"] and not cell["whole"] for cell in answer["cells"]):
         yield "a cell with one whole text claims to hold several"
 
 
@@ -193,48 +193,50 @@ def _explain_coverage(coverage: Coverage) -> str:
     return ""
 
 
-def _explain_borderline(one: dict[str, Any]) -> str:
+def _explain_borderline(answer: dict[str, Any]) -> str:
     """Why this many samples cannot lie near an edge, or ''. Only a redraw tells how many really do."""
-    stored, n = int(one["redraw_tolerance"]["draws"]), sum(cell["count"] for cell in one["cells"])
+    stored, n = int(answer["redraw_tolerance"]["draws"]), sum(cell["count"] for cell in answer["cells"])
     return "" if 0 <= stored <= n else f"{stored:,} samples near an edge, of {n:,}"
 
 
-def read_test_report(one: dict[str, Any], decoder: str = "") -> TestReport | None:
+def read_test_report(answer: dict[str, Any], decoder: str = "") -> TestReport | None:
     """The TestReport of a stored answer; None for a comparison of two files, for whole texts and for a log, which have no cells.
 
     Raises:
         KeyError, TypeError, ValueError: If the answer does not hold one.
     """
-    _ = [one[name] for name in FIELDS], [float(test["adjusted_p"]) for test in one["tests"]]
-    tests, near = _read_findings(one), one["redraw_tolerance"]
-    if not one["cells"]:
-        numbers = {WHOLE_TEXTS: ("texts", "tokens"), LOGGED: ("n", "prompts", "tokens", "tv")}.get(one["mode"], ("n", "m", "tv"))
-        _ = [float(one["plan"][key]) for key in (*numbers, "alpha", "level")]
+    _ = [answer[name] for name in FIELDS], [float(test["adjusted_p"]) for test in answer["tests"]]
+    tests, near = _read_findings(answer), answer["redraw_tolerance"]
+    if not answer["cells"]:
+        numbers = {WHOLE_TEXTS: ("texts", "tokens"), LOGGED: ("n", "prompts", "tokens", "tv")}.get(
+            answer["mode"], ("n", "m", "tv")
+        )
+        _ = [float(answer["plan"][key]) for key in (*numbers, "alpha", "level")]
         return None
-    cells = one["cells"]
+    cells = answer["cells"]
     masses, counts = (np.array([cell[key] for cell in cells]) for key in ("mass", "count"))
     if counts.dtype != np.int64 or masses.dtype != np.float64 or not all(isinstance(cell["whole"], bool) for cell in cells):
         raise TypeError("a cell's mass or count is no number")
     names = tuple(tuple(int(token) for token in cell["begins"]) for cell in cells)
-    partition = Partition(names, masses, int(one["plan"]["length"]), np.array([cell["whole"] for cell in cells]))
-    _ = NullBand(**one["tv_null_band"]), [float(one[key]) for key in ("tv", "detectable_tv", "pooled_mass")]
-    coverage = Coverage.from_record(one["exercised"]) if one.get("exercised") is not None else None
+    partition = Partition(names, masses, int(answer["plan"]["length"]), np.array([cell["whole"] for cell in cells]))
+    _ = NullBand(**answer["tv_null_band"]), [float(answer[key]) for key in ("tv", "detectable_tv", "pooled_mass")]
+    coverage = Coverage.from_record(answer["exercised"]) if answer.get("exercised") is not None else None
     borderline = int(near["draws"]) if near["counted"] else None
-    whole_samples = None if one.get("whole_samples") is None else int(one["whole_samples"])
-    plan = TestPlan(**one["plan"])
-    return TestReport(one["mode"], plan, tests, partition, counts, coverage, decoder == TARGET, borderline, whole_samples)
+    whole_samples = None if answer.get("whole_samples") is None else int(answer["whole_samples"])
+    plan = TestPlan(**answer["plan"])
+    return TestReport(answer["mode"], plan, tests, partition, counts, coverage, decoder == TARGET, borderline, whole_samples)
 
 
-def _read_findings(one: dict[str, Any]) -> tuple[Finding, ...]:
-    return tuple(Finding(**{key: value for key, value in test.items() if key != "adjusted_p"}) for test in one["tests"])
+def _read_findings(answer: dict[str, Any]) -> tuple[Finding, ...]:
+    return tuple(Finding(**{key: value for key, value in test.items() if key != "adjusted_p"}) for test in answer["tests"])
 
 
-def recompute(one: dict[str, Any], decoder: str = "") -> dict[str, Any]:
+def recompute(answer: dict[str, Any], decoder: str = "") -> dict[str, Any]:
     """The answer recomputed from the stored counts, masses and plan, and from the stored results of tests that need more."""
-    stored = read_test_report(one, decoder)
+    stored = read_test_report(answer, decoder)
     if stored is None:
-        build = {WHOLE_TEXTS: build_whole_text_answer, LOGGED: build_log_answer}.get(one["mode"], build_comparison)
-        return build(_read_findings(one), one["plan"])
+        build = {WHOLE_TEXTS: build_whole_text_answer, LOGGED: build_log_answer}.get(answer["mode"], build_comparison)
+        return build(_read_findings(answer), answer["plan"])
     extra = [test.name for test in stored.tests if is_extra_statistic(test.name)]
     n, plan = int(stored.counts.sum()), stored.plan
     plan = TestPlan.for_distance(n, plan.length, plan.tv, plan.alpha, len(extra))
@@ -248,13 +250,13 @@ def is_extra_statistic(name: str) -> bool:
     return name not in JOINT and not is_sample_test(name)
 
 
-def list_missing_statistics(one: dict[str, Any]) -> list[str]:
+def list_missing_statistics(answer: dict[str, Any]) -> list[str]:
     """Statistics of an answer that no package registers here, so that they cannot be computed again."""
     installed = {entry.name for entry in load_extra_statistics()}
     return [
         test["name"]
-        for test in one["tests"]
-        if one["cells"] and is_extra_statistic(test["name"]) and test["name"] not in installed
+        for test in answer["tests"]
+        if answer["cells"] and is_extra_statistic(test["name"]) and test["name"] not in installed
     ]
 
 
@@ -443,7 +445,7 @@ def recompute_masses(
 
 
 def compare_reports(
-    where: str, one: dict[str, Any], stored_report: TestReport, redrawn_report: TestReport
+    where: str, answer: dict[str, Any], stored_report: TestReport, redrawn_report: TestReport
 ) -> Iterator[FieldResult]:
     """Compare stored and new, field by field. Chi-square and G follow from the counts; the other tests are compared directly."""
     allowed = build_redraw_tolerance(stored_report)["draws"]
@@ -460,9 +462,9 @@ def compare_reports(
     if stored_report.coverage is not None:
         yield _compare_coverage(where, stored_report, redrawn_report, inside)
     is_counted_from_zero = any(
-        test["name"] == f"{RATE} 0" for test in one["tests"]
+        test["name"] == f"{RATE} 0" for test in answer["tests"]
     )  # positions in certificates of earlier versions
-    for before, after in zip(one["tests"], build_answer(redrawn_report)["tests"], strict=True):
+    for before, after in zip(answer["tests"], build_answer(redrawn_report)["tests"], strict=True):
         if is_counted_from_zero and before["name"].startswith(RATE):
             before = before | {"name": f"{RATE} {int(before['name'].removeprefix(RATE)) + 1}"}
         if before["name"] not in JOINT:

@@ -100,12 +100,12 @@ def make_cells(
     """
     target, stops, length = pair.open(settings)[0], pair.eos_token_ids, settings.max_new_tokens
     prompt = pair.encode(settings.prompt) if prompt is None else prompt
-    known: NextTokens = {}
-    shown = build_partition(target, prompt, length, cells, min_mass, stops, known)
+    next_tokens: NextTokens = {}
+    shown = build_partition(target, prompt, length, cells, min_mass, stops, next_tokens)
     tests: list[Partition] = []
     looks = plan.looks.looks if plan.looks else 0
     for look in range(looks):
         on_progress((1 + look) / (1 + looks))
         test = plan.plan_look(look, length)
-        tests.append(build_partition(target, prompt, length, test.max_cells, test.min_mass, stops, known))
+        tests.append(build_partition(target, prompt, length, test.max_cells, test.min_mass, stops, next_tokens))
     return SequentialCells(shown, tuple(tests))

@@ -29,9 +29,9 @@ REST = 20.0  # shortest time between two writes, in units of the last write: a l
 HEAD = 1 << 20  # bytes that the line of JSON may take
 
 
-def add_coverage(one: Coverage | None, other: Coverage | None) -> Coverage | None:
+def add_coverage(coverage: Coverage | None, other: Coverage | None) -> Coverage | None:
     """The sum; None where one is not known."""
-    return None if one is None or other is None else one + other
+    return None if coverage is None or other is None else coverage + other
 
 
 @dataclass(slots=True)
@@ -160,19 +160,19 @@ def _parse_head(line: bytes, path: Path) -> dict[str, Any]:
     return head
 
 
-def _read_part(one: dict[str, Any], source: BinaryIO, size: int, total: hashlib._Hash) -> ModeSamples:
+def _read_part(entry: dict[str, Any], source: BinaryIO, size: int, total: hashlib._Hash) -> ModeSamples:
     kinds, arrays = (np.int32, np.int32, np.int16, np.bool_, np.int16), []
-    for shape, kind in zip(one["shapes"], kinds, strict=False):
+    for shape, kind in zip(entry["shapes"], kinds, strict=False):
         length = int(np.prod(shape)) * np.dtype(kind).itemsize
         raw = source.read(length) if length <= size else b""
         if len(raw) != length:
             raise ValueError("its end is missing")
         total.update(raw)
         arrays.append(np.frombuffer(raw, dtype=kind).reshape(shape).copy())
-    coverage = Coverage.from_record(one["exercised"]) if one.get("exercised") is not None else None
-    if one["half"] and len(arrays) < len(kinds):  # a file of an earlier version
+    coverage = Coverage.from_record(entry["exercised"]) if entry.get("exercised") is not None else None
+    if entry["half"] and len(arrays) < len(kinds):  # a file of an earlier version
         coverage = None
         arrays.append(ShardState.build_empty(*arrays[1].shape).events)
     return ModeSamples(
-        one["n"], one["source"], arrays[0], ShardState(*one["half"], *arrays[1:]) if one["half"] else None, coverage
+        entry["n"], entry["source"], arrays[0], ShardState(*entry["half"], *arrays[1:]) if entry["half"] else None, coverage
     )

@@ -273,32 +273,32 @@ def _read_tree(model: LanguageModel, prompt: Sequence[int], nodes: _Nodes) -> Te
     return probs / probs.sum(-1, keepdim=True)
 
 
-def _score_group(found: dict[str, np.ndarray], where: np.ndarray, row: Tensor, ids: Tensor, p: Tensor, q: Tensor | None) -> None:
+def _score_group(scores: dict[str, np.ndarray], where: np.ndarray, row: Tensor, ids: Tensor, p: Tensor, q: Tensor | None) -> None:
     """Write the scores of the tokens at ``where``; token j follows distribution row[j]."""
     mass = p[row, ids]
     mine = p[row]
-    found["mass"][where] = mass.numpy()
-    found["above"][where] = ((mine > mass[:, None]) * mine).sum(-1).numpy()
+    scores["mass"][where] = mass.numpy()
+    scores["above"][where] = ((mine > mass[:, None]) * mine).sum(-1).numpy()
     # Of tokens that are equally likely, those with a smaller id come first.
     ties = (mine == mass[:, None]) & (torch.arange(p.shape[-1]) < ids[:, None])
-    found["above"][where] += (ties * mine).sum(-1).numpy()
+    scores["above"][where] += (ties * mine).sum(-1).numpy()
     top_mass, top = p.max(-1)
-    found["top"][where], found["top_mass"][where] = (top[row] == ids).numpy(), top_mass[row].numpy()
+    scores["top"][where], scores["top_mass"][where] = (top[row] == ids).numpy(), top_mass[row].numpy()
     logs = p.log().clamp(min=LOG_FLOOR)
     mean = (p * logs).sum(-1)
     centered = logs - mean[:, None]
     square = centered**2 * p
-    found["score"][where] = logs[row, ids].numpy()
-    found["mean"][where] = mean[row].numpy()
-    found["variance"][where] = square.sum(-1)[row].numpy()
-    found["third"][where] = (square * centered).sum(-1)[row].numpy()
+    scores["score"][where] = logs[row, ids].numpy()
+    scores["mean"][where] = mean[row].numpy()
+    scores["variance"][where] = square.sum(-1)[row].numpy()
+    scores["third"][where] = (square * centered).sum(-1)[row].numpy()
     if q is None:
         return
     favored = q > p
-    found["favored"][where] = favored[row, ids].numpy()
-    found["favored_mass"][where] = (p * favored).sum(-1)[row].numpy()
-    found["share"][where] = torch.where(mass > 0.0, (q[row, ids] / mass).clamp(max=1.0), 0.0).numpy()
-    found["greedy"][where] = (q.argmax(-1)[row] == ids).numpy()
+    scores["favored"][where] = favored[row, ids].numpy()
+    scores["favored_mass"][where] = (p * favored).sum(-1)[row].numpy()
+    scores["share"][where] = torch.where(mass > 0.0, (q[row, ids] / mass).clamp(max=1.0), 0.0).numpy()
+    scores["greedy"][where] = (q.argmax(-1)[row] == ids).numpy()
 
 
 def choose_classes(

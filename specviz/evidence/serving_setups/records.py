@@ -46,9 +46,9 @@ class GreedyText:
             raise ValueError("a greedy text has one margin, 0 or more, for each of its tokens")
 
 
-def find_first_difference(one: GreedyText, other: GreedyText) -> int | None:
+def find_first_difference(text: GreedyText, other_text: GreedyText) -> int | None:
     """The first place with different tokens, from 0; None if there is none."""
-    pairs = enumerate(zip(one.tokens, other.tokens, strict=False))
+    pairs = enumerate(zip(text.tokens, other_text.tokens, strict=False))
     return next((place for place, (a, b) in pairs if a != b), None)
 
 

@@ -107,14 +107,14 @@ def find_banned_tokens(pair: LoadedPair) -> list[int]:
 class OncePerRoundModel(ProcessedModel):
     """The processor is given the committed text alone, whatever draft tokens stand before a distribution: it forgets what the draft itself repeats."""
 
-    def prefixes(self, row: Prefix, tree: DraftTree, index: int) -> list[tuple[int, ...]]:
+    def list_prefixes(self, row: Prefix, tree: DraftTree, index: int) -> list[tuple[int, ...]]:
         return [row.ids] * (len(tree.tokens[index]) + 1)
 
 
 class PassScaleLinear(Int8Linear):
     """One scale for all tokens of a pass, as ``torch.ao.quantization.quantize_dynamic`` has it: draft tokens change how the prefix is rounded."""
 
-    def scales(self, tokens: Tensor) -> Tensor:
+    def compute_scales(self, tokens: Tensor) -> Tensor:
         return tokens.abs().amax().view(1, 1)
 
 

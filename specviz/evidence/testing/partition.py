@@ -125,13 +125,13 @@ def build_partition(
     eos_token_ids: frozenset[int] = frozenset(),
     next_tokens: NextTokens | None = None,
 ) -> Partition:
-    """At most ``cells`` cells, each of mass ``least`` or more, as even as the distribution allows.
+    """At most ``cells`` cells, each of mass ``min_mass`` or more, as even as the distribution allows.
 
     The heaviest cell splits off its most probable next token, again and again, until there are enough cells; it keeps all its other
     continuations. The cells depend on the target's distribution and on the arguments, never on samples.
 
-    least  in (0, 1]; for n samples, 5 / n makes every expected count at least 5
-    known  the target's next tokens after beginnings, for several partitions of one prompt; it grows
+    min_mass     in (0, 1]; for n samples, 5 / n makes every expected count at least 5
+    next_tokens  the target's next tokens after beginnings, for several partitions of one prompt; it grows
     """
     next_tokens = {} if next_tokens is None else next_tokens
     open_: list[_GrowingCell] = [_GrowingCell(-1.0, (), length == 0)]
@@ -170,13 +170,15 @@ class _GrowingCell:
     def __lt__(self, other: _GrowingCell) -> bool:
         return (self.minus_mass, self.name) < (other.minus_mass, other.name)
 
-    def split_off(self, target: LanguageModel, prompt: Sequence[int], least: float, known: NextTokens) -> _GrowingCell | None:
+    def split_off(
+        self, target: LanguageModel, prompt: Sequence[int], least: float, next_tokens: NextTokens
+    ) -> _GrowingCell | None:
         """Split off the most probable remaining token as a new cell; None if it or the remainder would be too light."""
         if self.queue is None:
-            if self.name not in known:
+            if self.name not in next_tokens:
                 (_, probs), *_ = iterate_distributions_after(target, prompt, np.array([self.name], dtype=np.int64).reshape(1, -1))
-                known[self.name] = sort_heaviest(probs[0])
-            masses, ids = known[self.name]
+                next_tokens[self.name] = sort_heaviest(probs[0])
+            masses, ids = next_tokens[self.name]
             enough = int((masses * self.own >= least).sum())
             self.queue = list(zip(masses[:enough].tolist(), ids[:enough].tolist(), strict=True))[::-1]
         if not self.queue:

@@ -38,7 +38,7 @@ class Scores:
     groups: tuple[list[Group], ...]
 
     @classmethod
-    def empty(cls, rows: int, length: int) -> Scores:
+    def build_empty(cls, rows: int, length: int) -> Scores:
         below, mass, favored_mass, ending = (np.full((rows, length), np.nan) for _ in range(4))
         return cls(below, mass, np.zeros((rows, length), dtype=bool), favored_mass, ending, tuple([] for _ in range(length)))
 
@@ -61,7 +61,7 @@ def score_samples(
     Tokens after an end token have mass 0: the target never writes them.
     """
     rows, length = samples.tokens.shape
-    scores, ids = Scores.empty(rows, length), torch.tensor(sorted(eos_token_ids), dtype=torch.int64)
+    scores, ids = Scores.build_empty(rows, length), torch.tensor(sorted(eos_token_ids), dtype=torch.int64)
     after_end = find_tokens_after_end(samples.tokens, eos_token_ids)
     for found in (scores.mass, scores.below, scores.ending, *([scores.favored_mass] if draft is not None else [])):
         found[after_end] = 0.0

@@ -55,12 +55,12 @@ class Int8Linear(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """(..., in) -> (..., out). Sums are whole numbers and therefore equal in passes of every shape."""
         tokens = x.reshape(-1, x.shape[-1])
-        scales = self.scales(tokens).clamp(min=torch.finfo(x.dtype).tiny) / LARGEST
+        scales = self.compute_scales(tokens).clamp(min=torch.finfo(x.dtype).tiny) / LARGEST
         sums = torch._int_mm((tokens / scales).round_().to(torch.int8), self.matrix.t())
         out = (sums * scales).mul_(self.scale)
         return (out if self.bias is None else out + self.bias).view(*x.shape[:-1], -1)
 
-    def scales(self, tokens: Tensor) -> Tensor:
+    def compute_scales(self, tokens: Tensor) -> Tensor:
         """(T, in) -> (T, 1): the largest absolute value of each token."""
         return tokens.abs().amax(-1, keepdim=True)
 
