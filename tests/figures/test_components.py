@@ -148,6 +148,9 @@ def test_style_sheets_use_the_tokens(name):
         "--end",
         "--box",
         "--aside",
+        "--low",
+        "--high",
+        "--from",
     }
     assert {use for use in re.findall(r"var\((--[a-z][\w-]*)", sheet) if not use.startswith("--st-")} <= own | set_by_scripts
 

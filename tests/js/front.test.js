@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 
 import { formatDay, countDays, chooseGame, readKept, recordAnswer } from "../../assets/components/front/daily.js";
-import { FIRST, MOST, countCells, findAxisEnd, findBands, listTicks } from "../../assets/components/lib/samples.js";
+import { FIRST_SAMPLES, MOST_SAMPLES, countCells, findAxisEnd, findBands, listShareTicks } from "../../assets/components/lib/samples.js";
 import { computeOpeningDraft, countPerPass } from "../../assets/components/front/overlap.js";
 import { findDraftTime, listMoments, findNextMoment, countEvents } from "../../assets/components/front/playback.js";
 import { computeAccount } from "../../assets/components/lib/arithmetic.js";
@@ -45,7 +45,7 @@ test("over four hundred days both sides are wrong about as often, and no game as
   const days = Array.from({ length: 400 }, (_, i) => chooseGame(20000 + i, games));
   const left = days.filter(({ wrong }) => wrong === 0).length;
   assert.ok(left > 150 && left < 250, `${left} of 400`); // five standard errors
-  assert.ok(days.every(({ place, first }) => first >= 0 && first + MOST <= games[place].wrong.length));
+  assert.ok(days.every(({ place, first }) => first >= 0 && first + MOST_SAMPLES <= games[place].wrong.length));
   assert.ok(new Set(days.map(({ first }) => first)).size > 100, "a game that comes again has other samples");
 });
 
@@ -69,14 +69,14 @@ test("the room for chance holds all cells of an exact decoder at least 99 times 
 
 test("a bar has room beyond the widest room for chance, and ticks keep within the axis", () => {
   const probs = [0.31, 0.22, 0.11, 0.36], even = [[9, 7, 3, 11], [9, 7, 3, 11]];
-  for (const n of [FIRST, 100, 500]) {
+  for (const n of [FIRST_SAMPLES, 100, 500]) {
     const widest = Math.max(...findBands(probs, n).map(([, high]) => high)), end = findAxisEnd(probs, n, even);
     assert.ok(Math.abs(end - Math.min(1, 1.3 * widest)) < 1e-12);
   }
   assert.ok(findAxisEnd(probs, 100, [[90, 4, 3, 3], [30, 20, 15, 35]]) > 0.9, "the longest bar ends within the axis");
-  assert.equal(findAxisEnd([0.9, 0.1], FIRST, [[27, 3], [27, 3]]), 1);
+  assert.equal(findAxisEnd([0.9, 0.1], FIRST_SAMPLES, [[27, 3], [27, 3]]), 1);
   for (const end of [0.13, 0.31, 0.5, 0.72, 1]) {
-    const ticks = listTicks(end);
+    const ticks = listShareTicks(end);
     assert.ok(ticks[0] === 0 && ticks.length >= 3 && ticks.length <= 5 && ticks.at(-1) <= 0.95 * end, `${end}: ${ticks}`);
   }
 });

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 
 globalThis.document ??= { createElement: () => ({}), addEventListener() {} };
-const { countDigits, countFalling, findReach, findStart, isOutside, listTicks, pointsText, roomEnds, roomText, shareText, startEmpty } = await import("../../assets/components/lib/histogram.js");
+const { countDigits, countFalling, findReach, findStart, isOutside, listPointTicks, pointsText, roomEnds, roomText, shareText, startEmpty } = await import("../../assets/components/lib/histogram.js");
 
 const frame = (n, ...shares) => ({ n, shares, low: shares.map(() => 0.2), high: shares.map(() => 0.6) });
 
@@ -36,9 +36,9 @@ test("the axis has one scale for all rows, and holds every room and every dot wi
 });
 
 test("ticks are round numbers on both sides of 0, within the axis", () => {
-  assert.deepEqual(listTicks(0.53).map((x) => Math.round(100 * x)), [-40, -20, 0, 20, 40]);
-  assert.deepEqual(listTicks(0.0062).map((x) => Math.round(1000 * x)), [-5, 0, 5]);
-  for (const reach of [0.0011, 0.013, 0.07, 0.24, 0.9]) assert.ok(listTicks(reach).every((x) => Math.abs(x) < reach) && listTicks(reach).length >= 3);
+  assert.deepEqual(listPointTicks(0.53).map((x) => Math.round(100 * x)), [-40, -20, 0, 20, 40]);
+  assert.deepEqual(listPointTicks(0.0062).map((x) => Math.round(1000 * x)), [-5, 0, 5]);
+  for (const reach of [0.0011, 0.013, 0.07, 0.24, 0.9]) assert.ok(listPointTicks(reach).every((x) => Math.abs(x) < reach) && listPointTicks(reach).length >= 3);
 });
 
 test("differences are in percentage points with their sign, a room that is even is one number", () => {

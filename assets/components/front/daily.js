@@ -1,6 +1,6 @@
 // Which game is today's, the same for everybody, and what a browser keeps of it. Pure functions of a day and the recorded games.
 
-import { MOST } from "../lib/samples.js";
+import { MOST_SAMPLES } from "../lib/samples.js";
 
 const DAY = 86_400_000; // ms
 
@@ -31,7 +31,7 @@ export function chooseGame(day, games) {
     [order[i], order[j]] = [order[j], order[i]];
   }
   const place = order[day - turn * count];
-  const spare = games[place].wrong.length - MOST;
+  const spare = games[place].wrong.length - MOST_SAMPLES;
   return { place, wrong: hashBelow(day, 101, 2), first: spare > 0 ? hashBelow(day, 102, spare + 1) : 0 };
 }
 
@@ -46,7 +46,7 @@ export function readKept(text, today) {
   try {
     const kept = JSON.parse(text);
     const whole = ["day", "n", "streak", "best"].every((key) => Number.isInteger(kept[key]) && kept[key] >= 0);
-    return whole && typeof kept.right === "boolean" && kept.day <= today && kept.n <= MOST && kept.streak <= kept.best ? kept : null;
+    return whole && typeof kept.right === "boolean" && kept.day <= today && kept.n <= MOST_SAMPLES && kept.streak <= kept.best ? kept : null;
   } catch {
     return null;
   }

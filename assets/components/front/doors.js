@@ -4,7 +4,7 @@ import { h, say } from "../lib/dom.js";
 import { fill } from "../lib/fill.js";
 import { seconds } from "../lib/numbers.js";
 import { copyText } from "./clipboard.js";
-import { MOST, countCells } from "../lib/samples.js";
+import { MOST_SAMPLES, countCells } from "../lib/samples.js";
 
 const WORDS = 5; // whose bars the picture of a check has
 const ROUNDS = 20; // that the picture of a text has, if there is room
@@ -41,10 +41,10 @@ function drawRounds(rounds) {
 /** Samples of a right decoder as bars, and the exact probabilities as marks. */
 function drawSamples({ labels, probs, right }) {
   const cells = labels.map((label, i) => i).filter((i) => labels[i]).slice(0, WORDS);
-  const counts = countCells(right, 0, MOST, labels.length), top = Math.max(...cells.map((i) => Math.max(probs[i], counts[i] / MOST)));
+  const counts = countCells(right, 0, MOST_SAMPLES, labels.length), top = Math.max(...cells.map((i) => Math.max(probs[i], counts[i] / MOST_SAMPLES)));
   return h("div", { class: "samples" }, ...cells.map((i) => {
     const bar = h("i", { class: "bar" }), mark = h("i", { class: "mark" });
-    bar.style.height = `${(100 * counts[i]) / MOST / top}%`;
+    bar.style.height = `${(100 * counts[i]) / MOST_SAMPLES / top}%`;
     mark.style.bottom = `${(100 * probs[i]) / top}%`;
     return h("span", {}, bar, mark);
   }));

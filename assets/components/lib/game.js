@@ -2,7 +2,7 @@
 
 import { h, say, show } from "./dom.js";
 import { fill } from "./fill.js";
-import { FIRST, MOST, countCells, findAxisEnd, findBands, listTicks } from "./samples.js";
+import { FIRST_SAMPLES, MOST_SAMPLES, countCells, findAxisEnd, findBands, listShareTicks } from "./samples.js";
 
 const SIDES = ["A", "B"];
 const WORDS = 2; // of the prompt, before a word that was drawn
@@ -36,7 +36,7 @@ export class Game {
   deal(game, wrong, first) {
     Object.assign(this, { game, wrong, first, answer: null });
     this.digits = SIDES.map((_, side) => (side === wrong ? game.wrong : game.right));
-    this.n = this.asked = FIRST; // samples that are shown, and asked for: a picture from the start
+    this.n = this.asked = FIRST_SAMPLES; // samples that are shown, and asked for: a picture from the start
     this.cells = game.labels.length;
     const end = game.prompt.split(" ").slice(-WORDS).join(" ");
     for (const { wrote } of this.heads) say(wrote, fill(this.texts.last, { end }));
@@ -67,9 +67,9 @@ export class Game {
 
   /** So many more samples of both. */
   draw(size) {
-    if (this.asked >= MOST || this.answer) return;
+    if (this.asked >= MOST_SAMPLES || this.answer) return;
     this.from = this.n;
-    this.asked = Math.min(MOST, this.n + size);
+    this.asked = Math.min(MOST_SAMPLES, this.n + size);
     this.since = 0;
     if (this.view.still) this.settle(this.asked);
     this.paint();
@@ -132,7 +132,7 @@ export class Game {
     if (top === this.top) return top;
     this.top = top;
     for (const track of this.scale) {
-      track.replaceChildren(...listTicks(top).map((at) => {
+      track.replaceChildren(...listShareTicks(top).map((at) => {
         const tick = h("span", { class: "tick" }, `${Math.round(100 * at)}%`);
         tick.style.setProperty("--at", at / top);
         return tick;
@@ -162,8 +162,8 @@ export class Game {
     });
     say(this.count, fill(this.texts.drawn, { n: this.n.toLocaleString("en") }));
     for (const { step, button } of this.more) {
-      say(button, fill(this.texts.more, { n: Math.min(step(this.asked), MOST - this.asked) || step(MOST) }));
-      button.disabled = this.n >= MOST || this.n < this.asked;
+      say(button, fill(this.texts.more, { n: Math.min(step(this.asked), MOST_SAMPLES - this.asked) || step(MOST_SAMPLES) }));
+      button.disabled = this.n >= MOST_SAMPLES || this.n < this.asked;
     }
     show(this.acts, !this.answer);
     show(this.told, Boolean(this.answer));

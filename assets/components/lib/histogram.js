@@ -53,7 +53,7 @@ export function findReach(frames, exact) {
 }
 
 /** Ticks of an axis from −reach to reach, at round numbers of points, with 0: three or five of them. */
-export function listTicks(reach) {
+export function listPointTicks(reach) {
   const most = reach / 1.15, power = 10 ** Math.floor(Math.log10(most)), step = [5, 2, 1].find((one) => one * power <= most) * power;
   return most / step >= 2 ? [-2, -1, 0, 1, 2].map((one) => one * step) : [-step, 0, step];
 }
@@ -255,7 +255,7 @@ export class Histogram {
       say(value, n ? pointsText(frame.shares[row] - exact[row], fine) : "");
       say(room, n ? roomText(frame.low[row] - exact[row], frame.high[row] - exact[row], fine) : "");
     });
-    this.axis.replaceChildren(...(n ? listTicks(end) : []).map((at) => {
+    this.axis.replaceChildren(...(n ? listPointTicks(end) : []).map((at) => {
       const tick = h("span", {}, pointsText(at, 4).replace(/\.?0+$/, ""));
       tick.style.setProperty("--at", `${50 + (50 * at) / end}%`);
       return tick;

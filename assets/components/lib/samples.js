@@ -1,8 +1,8 @@
 // Samples of a game: what each decoder wrote, the room that chance leaves to it, and the axis of the picture. Pure functions.
 
-export const MOST = 1000; // samples of each decoder that a game may take
-export const FIRST = 30; // samples that a game opens with
-export const LEVEL = 0.99; // how often all bars of an exact decoder end in their boxes, at least
+export const MOST_SAMPLES = 1000; // samples of each decoder that a game may take
+export const FIRST_SAMPLES = 30; // samples that a game opens with
+const LEVEL = 0.99; // how often all bars of an exact decoder end in their boxes, at least
 
 /** How often each cell occurs among the first n samples of a side. */
 export function countCells(digits, first, n, cells) {
@@ -30,7 +30,7 @@ export function findAxisEnd(probs, n, counts) {
 }
 
 /** Ticks of an axis from 0 to ``end``, at most five, and none whose label would stand beyond the axis. */
-export function listTicks(end) {
+export function listShareTicks(end) {
   const step = [0.05, 0.1, 0.2, 0.25].find((one) => end / one < 5);
   return Array.from({ length: Math.floor((0.95 * end) / step) + 1 }, (_, i) => i * step);
 }

@@ -30,7 +30,7 @@ RACE = build_front_payload(PASSAGE, recorded=True)["race"]
 RECORDED = read_file(GAMES, RecordedGames.from_json)
 DOORS = [link for one in TEXTS["doors"]["list"] for link in one["links"]]
 GAMMA = int(re.search(r"GAMMA = (\d+);", (ASSETS / "components" / "front" / "overlap.js").read_text())[1])
-MOST = int(re.search(r"MOST = (\d+);", (ASSETS / "components" / "lib" / "samples.js").read_text())[1])
+MOST = int(re.search(r"MOST_SAMPLES = (\d+);", (ASSETS / "components" / "lib" / "samples.js").read_text())[1])
 
 
 def test_both_lanes_have_the_recorded_tokens_rounds_and_times():

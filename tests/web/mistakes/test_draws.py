@@ -146,7 +146,7 @@ def test_a_seed_chooses_a_game_that_its_samples_decide():
         assert one.recorded.needed <= MOST and one.first + MOST <= min(len(one.recorded.right), len(one.recorded.wrong))
         assert one.recorded.right[one.first :][:MOST] != one.recorded.wrong[one.first :][:MOST]
     assert choose_game(7) == choose_game(7)
-    assert f"MOST = {MOST};" in (ASSETS / "components" / "lib" / "samples.js").read_text(encoding="utf-8"), (
+    assert f"MOST_SAMPLES = {MOST};" in (ASSETS / "components" / "lib" / "samples.js").read_text(encoding="utf-8"), (
         "the game draws as many"
     )
 
