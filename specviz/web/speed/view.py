@@ -72,7 +72,7 @@ HEADINGS = TEXTS["headings"]
 DRAFTS = {"storybook": "distilled draft", "storybook-plain": "plain draft", "ngram": "copied text"}
 SLIDERS = {
     "alpha": "Draft tokens accepted, of those checked",
-    "c": "Draft step, as a share of a pass",
+    "c": "Draft step, share of a pass",
     "gamma": "Draft tokens a round",
 }
 TEXTS_AT_ONCE = "Batch size (texts at once)"
