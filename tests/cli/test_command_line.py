@@ -317,7 +317,7 @@ def list_ineffective_options():
         "draft_length_policy": "gain",
         "siblings": "top",
         "tree": "2-1",
-        "text": "dorothy",
+        "source_text": "dorothy",
         **dict.fromkeys(("heads", "early_exit", "eagle"), "nowhere"),
     }
     values = {int: "3", float: "0.5"}

@@ -250,7 +250,7 @@ def test_a_remote_call_reads_no_file_that_settings_name_and_raises_its_error_unc
     work = SamplingSpec("speculative", ENGINE, settings, tuple(pair.encode("Once")))
     with pytest.raises(SettingsError, match="text must be one of") as caught:
         RemoteCaller(open_pool(FaultPlan()), lambda settings: pair).call(draw_shard, settings, (work, ShardRange(0, 4)))
-    assert caught.value.name == "text"
+    assert caught.value.name == "source-text"
 
 
 def test_a_worn_out_worker_is_replaced_and_no_job_is_lost(open_pool):
