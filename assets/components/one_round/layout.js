@@ -3,6 +3,7 @@
 export const NARROW = 900; // px: below it the words of two panels side by side run into each other
 const GAP = 16;
 const PASSES = 132; // px high: the passes under what they give, on a phone
+const BESIDE = 640; // px of a narrow page, from which on the passes stand beside what they give
 const SHARE = 0.62; // of the width that the bars take on a wide page: the same at every step, so that no bar leaves its axis
 
 /** The panel that stands beside the bars at a step: none at the end of a round. */
@@ -16,9 +17,9 @@ export function choosePanelBeside(kind) {
 export function planScene(width, height, kind) {
   const narrow = width < NARROW, beside = narrow && ["draft", "lift"].includes(kind) ? null : choosePanelBeside(kind), whole = { x: 0, y: 0, w: width, h: height };
   const plan = { narrow, tight: width < 1000, width, height, beside, bars: whole, board: whole, mask: whole, uniform: whole, last: whole };
+  const left = Math.round((width - GAP) * SHARE), right = { x: left + GAP, y: 0, w: width - left - GAP, h: height };
+  if (narrow && width >= BESIDE) return { ...plan, board: { ...whole, w: left }, mask: right };
   if (narrow) return { ...plan, board: { ...whole, h: height - PASSES - GAP / 2 }, mask: { ...whole, y: height - PASSES, h: PASSES } };
-  const left = Math.round((width - GAP) * SHARE);
-  const right = { x: left + GAP, y: 0, w: width - left - GAP, h: height };
   return { ...plan, bars: { ...whole, w: left }, board: { ...whole, w: left }, mask: right, uniform: right, last: right };
 }
 

@@ -23,6 +23,7 @@ import { drawUniform, makeUniform } from "./uniform.js";
 const GAP = 12; // px between the rows, --space-more
 const SAID = 72; // px of the sentence and its note: their lines change from step to step, the picture's height does not
 const HIGH = 316; // px of the picture on a phone
+const BESIDE = 528; // px of a narrow window that the picture does not have, where its panels stand beside each other
 const HEADROOM = { wide: 222, narrow: 114 }; // the page's bar above, and the row of folds below; on a wide page the way to the next one, too
 const LESS_MOTION = "(prefers-reduced-motion: reduce)";
 
@@ -249,7 +250,7 @@ class RoundView {
     this.node.classList.toggle("grand", width >= 1400 && window.innerHeight >= 900);
     const others = [...this.node.children].reduce((sum, one) => sum + (one === this.scene || one === this.tour.ring || !one.offsetHeight ? 0 : (one === this.said && !this.room ? SAID : one.offsetHeight) + GAP), 0);
     const free = this.room ? this.room.height - others : window.innerHeight - others - HEADROOM[this.narrow ? "narrow" : "wide"];
-    const height = this.narrow ? (this.room ? Math.max(208, Math.min(520, free)) : HIGH) : Math.max(this.room ? 208 : 264, Math.min(620, free));
+    const height = this.narrow ? (this.room ? Math.max(208, Math.min(520, free)) : width < 640 ? HIGH : Math.max(240, Math.min(HIGH, window.innerHeight - BESIDE))) : Math.max(this.room ? 208 : 264, Math.min(620, free));
     const { fontSize, fontFamily } = getComputedStyle(this.bars.slots[0].name); // read here alone
     this.size = { width, height, font: `${fontSize} ${fontFamily}` };
     setSize(this.svg, width, height);
