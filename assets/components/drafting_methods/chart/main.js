@@ -3,7 +3,7 @@
 import { h, s, say, show, setSize } from "../../lib/dom.js";
 import { mounted } from "../../lib/mount.js";
 
-const NARROW = 720;
+const NARROW = 920; // px: the columns of two machines need more
 const MOVE = 420; // ms that a line takes to its new place
 
 class MethodsView {
