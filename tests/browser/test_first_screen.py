@@ -1,11 +1,11 @@
-"""The first screen of every page on a laptop: few words, few controls, and the way on at one place."""
+"""Every page, loaded by its own address on a laptop: few words, few controls, the way on at one place, and no error in the browser's log."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NamedTuple
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
 from specviz.web.common.frame import FRONT, PAGES
 from tests.browser.chromium import at_rest
@@ -51,23 +51,49 @@ PLACES = """() => {
 }"""  # of the header: end of the way back, start of the way on, end of the page's own buttons
 
 
+class Visit(NamedTuple):
+    """What a visitor finds on a page: words, controls, places in the header, what went wrong on the way, and the title."""
+
+    words: list[str]
+    controls: list[str]
+    places: list[float | None] | None
+    problems: list[str]
+    title: str
+
+
 @pytest.fixture(scope="module")
-def first_screens(context, server) -> dict[str, Any]:
-    """What a visitor finds on each page: words, controls, and places in the header. Each page is opened once."""
-    found = {}
+def first_screens(context, server) -> dict[str, Visit]:
+    """The first screen of each page, which is opened once."""
+    visits = {}
     for path in (FRONT, *PAGES):
-        page = laptop(context)
+        page, problems = laptop(context), []
+        watch_problems(page, problems)
         page.goto(LINKS[path](server) if path in LINKS else f"{server}/{path}")
         page.locator(LAST_DRAWN[path]).filter(visible=True).last.wait_for()
         expect(page.locator(".st-key-place a")).to_have_count(0 if path == FRONT else 2)
         at_rest(page)
-        found[path] = (*read_first_screen(page), None if path == FRONT else page.evaluate(PLACES))
+        places = None if path == FRONT else page.evaluate(PLACES)
+        visits[path] = Visit(*read_first_screen(page), places, [*problems, *page.mistakes], page.title())
         page.close()
-    return found
+    return visits
+
+
+def watch_problems(page: Page, problems: list[str]) -> None:
+    """Keep in ``problems`` what the console calls an error, and each request that fails."""
+    page.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
+    page.on("response", lambda answer: problems.append(f"{answer.status} {answer.url}") if answer.status >= 400 else None)
+    page.on("requestfailed", lambda request: problems.append(f"failed: {request.url}"))
+
+
+@pytest.mark.parametrize("path", (FRONT, *PAGES))
+def test_a_direct_load_logs_no_error_and_no_request_fails(first_screens, path):
+    visit = first_screens[path]
+    assert visit.problems == []
+    assert visit.title and "Streamlit" not in visit.title
 
 
 def test_the_way_back_and_on_stand_at_the_same_place_of_every_page_and_no_button_leaves_a_hole(first_screens):
-    places = {path: places for path, (_, _, places) in first_screens.items() if path != FRONT}
+    places = {path: visit.places for path, visit in first_screens.items() if path != FRONT}
     assert len({round(back) for back, _, _ in places.values()}) == 1, places
     assert len({round(onward) for _, onward, _ in places.values()}) == 1, places
     assert len({round(own) for _, _, own in places.values() if own is not None}) == 1, places
@@ -75,11 +101,11 @@ def test_the_way_back_and_on_stand_at_the_same_place_of_every_page_and_no_button
 
 @pytest.mark.parametrize("path", (FRONT, *PAGES))
 def test_a_first_screen_has_few_words_outside_of_its_pictures(first_screens, path):
-    words, _, _ = first_screens[path]
+    words = first_screens[path].words
     assert 3 <= len(words) <= MOST_WORDS, f"{len(words)}: {' '.join(words)}"
 
 
 @pytest.mark.parametrize("path", FEW_CONTROLS)
 def test_a_first_screen_has_few_controls(first_screens, path):
-    _, controls, _ = first_screens[path]
+    controls = first_screens[path].controls
     assert len(controls) <= MOST_CONTROLS, controls
