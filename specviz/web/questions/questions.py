@@ -238,7 +238,7 @@ def _compare_adversary(comparison: MethodComparison) -> Situation:
         "distributions": build_token_bars(
             f"probability of the next token after “{after}”",
             names,
-            [[Bar(((key, slot[key]),), _format_hundredths(slot[key])) for key in ("p", "q")] for slot in slots],
+            [[Bar(((key, slot[key]),), format_probability(slot[key])) for key in ("p", "q")] for slot in slots],
             (("p", "target p"), ("q", "adversary’s q")),
         ),
         "samples": _build_samples("with the adversary", bad.first),
@@ -256,11 +256,6 @@ def _find_bad_suggestion(comparison: MethodComparison) -> tuple[list[str], Slots
     slots = _merge_slots(position["slots"], position["draft"])
     text = b"".join(read_piece(trace.pieces, token) for token in trace.prompt_ids).decode("utf-8", "replace")
     return [_name_slot(slot) for slot in slots], slots, position["draft"], "… " + " ".join(text.split()[-4:])
-
-
-def _format_hundredths(x: float) -> str:
-    """A probability whose smaller digits do not matter."""
-    return "<0.01" if 0.0 < x < 0.005 else f"{x:.2f}"
 
 
 def _compare_replacements(trace: Trace) -> Situation:

@@ -52,7 +52,7 @@ def build_answer(passage: Passage, average: str = "") -> dict[str, str]:
         else "as fast with a draft model"
         if speed >= 1.0
         else "as fast: drafting does not pay here",
-        "passes": f"{count_things(tokens, 'token')} / ({count_things(passes, 'pass', 'passes')}, each {cost:.2f}× as long as one without a draft) {equals} {speed:.2f}",
+        "passes": f"{count_things(tokens, 'token')} / ({count_things(passes, 'round')}, each {cost:.2f}× as long as a pass without a draft) {equals} {speed:.2f}",
     }
 
 

@@ -107,7 +107,7 @@ def test_the_page_opens_with_what_a_class_makes_told_as_recorded(rooms):
         "the same rows on the same axis"
     )
     page = read_page(app)
-    assert f"{n} recorded samples, as {n // EXAMPLE_EACH} students would draw" in page and n % EXAMPLE_EACH == 0
+    assert f"{n} recorded samples each, as {n // EXAMPLE_EACH} students would draw" in page and n % EXAMPLE_EACH == 0
     assert f"A sample is the next {known.settings.max_new_tokens} tokens." in page
     right, wrong = known.result.looks[-1]
     assert (right.verdict, wrong.verdict, wrong.n) == ("consistent", "rejected", n) and right.detectable_tv > 0.1

@@ -114,7 +114,7 @@ class PictureView {
     fillTree(this.tree, round, this);
     this.placeRound();
     const drafts = nodes.length;
-    say(this.checked, drafts ? `${drafts} draft token${drafts === 1 ? "" : "s"}, checked in one pass of the target:` : "No draft: one pass of the target writes one token.");
+    say(this.checked, drafts ? `${drafts} draft token${drafts === 1 ? "" : "s"}, one pass of the target:` : "No draft: one pass of the target writes one token.");
     clearTimeout(this.later);
     const still = matchMedia("(prefers-reduced-motion: reduce)").matches || !drafts;
     this.check(still);
