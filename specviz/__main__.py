@@ -34,7 +34,7 @@ DISK_ERRORS = {
     getattr(errno, name) for name in ("ENOSPC", "EDQUOT", "EFBIG", "EROFS", "EACCES", "EPERM", "EIO", "EMFILE", "ENAMETOOLONG")
 }
 REPEAT_SECONDS = 1.0  # an interrupt so soon after another is the same one
-LIBRARY_EXTRAS = {  # a library whose lack is told -> the extra that installs it; "": the package alone does
+LIBRARY_EXTRAS = {  # a library that an error names as missing -> the extra that installs it; "": the package alone does
     **dict.fromkeys(("huggingface_hub", "numpy", "safetensors", "scipy", "torch", "transformers"), ""),
     **dict.fromkeys(("matplotlib", "plotly", "pydantic_settings", "segno", "streamlit"), "[app]"),
     **dict.fromkeys(("httpx2", "prometheus_client"), "[audit]"),

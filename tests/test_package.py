@@ -98,6 +98,7 @@ def test_the_python_that_runs_is_one_that_the_package_admits():
     (
         ("audit: check end tokens", ""),
         ("web/speed: name the machine of each recorded plan", ""),
+        ("game, samples: sizes by tokens", ""),
         ("Merge branch 'main'", ""),
         ("audit: " + "x" * 66, "73 characters"),
         ("Fixed it", "must read"),

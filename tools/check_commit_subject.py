@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 LONGEST = 72
-SUBJECT = re.compile(r"[a-z][\w /.-]*: \S.*")
+SUBJECT = re.compile(r"[a-z][\w ,/.-]*: \S.*")
 
 
 def find_fault(subject: str) -> str:

@@ -1,4 +1,4 @@
-"""Who is told of the outcome of ``assert_lossless``. The pytest plugin is; nothing of an audit is imported here."""
+"""Listeners to the outcome of ``assert_lossless``, such as the pytest plugin. Nothing of an audit is imported here."""
 
 from __future__ import annotations
 

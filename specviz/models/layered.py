@@ -41,7 +41,7 @@ class LowerLayers(CachedModel):
         return self.exit.logits(super().logits(rows, tree))
 
     @torch.inference_mode()
-    def states(self, rows: Sequence[Prefix], tree: DraftTree, last: Sequence[int]) -> Tensor:
+    def compute_states(self, rows: Sequence[Prefix], tree: DraftTree, last: Sequence[int]) -> Tensor:
         """(B, T, width): the input of the layers above, for the ``last`` tokens of each row and for the nodes of its tree.
 
         The last tokens are right-aligned, the nodes after them left-aligned; padding fills the gaps. A chain is read as part of
@@ -81,7 +81,7 @@ class LayeredModel(CachedModel):
         self._threads = PassThreads.for_model(model, ("above", exit_.layer))
 
     def _embed_inputs(self, ids: Tensor, rows: Sequence[Prefix], fed: list[tuple[int, ...]], tree: DraftTree) -> Tensor:
-        return self.lower.states(rows, tree, [len(fresh) for fresh in fed])
+        return self.lower.compute_states(rows, tree, [len(fresh) for fresh in fed])
 
     def _create_cache(self) -> DynamicCache:
         return UpperCache(self._first)

@@ -47,7 +47,7 @@ def draw_in_rows(probs: Tensor, rows: Tensor, u: Tensor) -> Tensor:
         u: (n,) float64 in [0, 1).
 
     Returns:
-        (n,) int64. No listener is told of the comparisons.
+        (n,) int64. The comparisons reach no listener.
     """
     vocabulary = probs.shape[-1]
     cumulative = probs.cumsum(-1)

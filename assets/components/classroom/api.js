@@ -31,7 +31,7 @@ export function makeMemory(code) {
 
 const SILENT = "The server does not answer.", AGAIN = "This page tries again by itself; nothing is lost.";
 
-/** ask(what, sent) -> answer. ``line`` is told why there is none yet, and then "". Raises Refused where trying again cannot help. */
+/** ask(what, sent) -> answer. ``line`` gets the reason while there is none, and then "". Raises Refused where trying again cannot help. */
 export function makeApi(code, memory, line) {
   const wait = (seconds) => new Promise((done) => setTimeout(done, 1000 * seconds));
 

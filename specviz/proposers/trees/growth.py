@@ -10,7 +10,7 @@ from torch import Tensor
 
 from specviz.models.base import LanguageModel
 from specviz.randomness import Prefix, Purpose, Randomness
-from specviz.verification.draft_tree import ROOT, DraftTree
+from specviz.verification.draft_tree import DraftTree
 from specviz.verification.draw import draw_tokens, stack_rows
 from specviz.verification.warp import build_one_hot
 
@@ -48,14 +48,6 @@ class TreeGrowth:
         after any leaf.
         """
         return next(other for other in self.list_children(self.parents[node]) if self.tokens[other] == self.tokens[node])
-
-    def path(self, node: int) -> tuple[int, ...]:
-        """Tokens from the prefix down to a node, itself included."""
-        found: list[int] = []
-        while node != ROOT:
-            found.insert(0, self.tokens[node])
-            node = self.parents[node]
-        return tuple(found)
 
 
 Place = tuple[TreeGrowth, int, Tensor]  # a tree, the node below which a token may be drawn, the draft's distribution there (V,)

@@ -11,7 +11,7 @@ from specviz.web.common.page_state import PageState
 from specviz.web.hosting import cache
 from specviz.web.hosting.limits import check_text
 
-ABOUT = "Written with the model’s own chat template, into the field above. What stands there is what the model reads."
+ABOUT = "Written with the model’s own chat template, into the field above. The model reads exactly this text."
 HELP = "One message, or several, each beginning at a line with system:, user: or assistant:. The last one is the user’s."
 
 

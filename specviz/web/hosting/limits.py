@@ -57,7 +57,7 @@ class SampleAllowance:
             return granted
         seconds = math.ceil((least - left) * 60.0 / self.per_minute)
         raise SpecvizError(
-            f"This server draws {self.per_minute:,} samples a minute for each visitor. What was drawn is kept; go on in {seconds} s."
+            f"This server draws {self.per_minute:,} samples a minute for each visitor. Samples drawn so far are kept; go on in {seconds} s."
         )
 
 

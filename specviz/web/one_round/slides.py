@@ -161,7 +161,9 @@ class _Slide:
 
     def draw_distributions(self, box: _Box, place: str, bars: Sequence[Mapping[str, Any]]) -> None:
         kind = self.step["kind"]
-        title = "What the draft gives to the next token" if kind == "draft" else "What both models give to the next token"
+        title = (
+            "The draft's probabilities of the next token" if kind == "draft" else "Both models' probabilities of the next token"
+        )
         self.draw_panel(box, title, place)
         most = max([0.05, *(bar[key] for bar in bars for key in ("p", "q") if bar[key] is not None)])  # as in the browser
         names, gone = 1.75, kind in ("lift", "residual", "draw")

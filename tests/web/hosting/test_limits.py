@@ -26,7 +26,9 @@ class Clock:
 def test_a_minutes_samples_are_granted_at_once_and_no_more():
     allowance = SampleAllowance(1000, Clock())
     assert [allowance.grant("a", 600), allowance.grant("a", 600)] == [600, 400]
-    with pytest.raises(SpecvizError, match=r"1,000 samples a minute for each visitor\. What was drawn is kept; go on in 3 s\."):
+    with pytest.raises(
+        SpecvizError, match=r"1,000 samples a minute for each visitor\. Samples drawn so far are kept; go on in 3 s\."
+    ):
         allowance.grant("a", 600)
 
 
