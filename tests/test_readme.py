@@ -26,11 +26,11 @@ def find_code_blocks(language: str) -> list[str]:
 
 
 def list_commands() -> list[list[str]]:
-    """Words of every ``specviz`` command in the code blocks and in the text, without comments."""
+    """Words of every ``specviz`` command in the code blocks and in the text, without comments. "." reads a file into the shell."""
     lines = [line.split("#")[0] for block in find_code_blocks("sh") for line in block.splitlines()]
     lines += re.findall(r"`((?:specviz|verify|decode|bench|plan|check) [^`]*)`", README)
     words = [re.sub(r'"[^"]*"', "TEXT", line).split() for line in lines]
-    return [line[1:] if line[0] == "specviz" else line for line in words if line and line[0] != "make"]
+    return [line[1:] if line[0] == "specviz" else line for line in words if line and line[0] not in ("make", ".")]
 
 
 def test_it_is_short():
