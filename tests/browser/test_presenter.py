@@ -412,6 +412,7 @@ def test_what_stands_in_a_tab_can_be_clicked_on_its_screen_whichever_tab_was_ope
     page.keyboard.press("PageUp")
     page.get_by_role("radio", name="float32 and bfloat16").click()
     page.wait_for_url("**arm=bf16**")
+    at_rest(page)  # the screens are counted anew when the page is drawn
     page.keyboard.press("PageUp")
     page.get_by_role("radio", name="Neither").click()
     expect(page.locator(".lead-bars")).to_be_visible()
