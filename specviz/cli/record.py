@@ -89,14 +89,16 @@ def record_opening(settings: Settings, options: argparse.Namespace, progress: Pr
 
 
 def record_methods(settings: Settings, options: argparse.Namespace, progress: Progress) -> RecordedText:
-    """Every row under each of the page's distributions. Temperature and cuts are the page's own."""
+    """Every row under each of the page's distributions, timed on the prompts of ``bench``. Temperature and cuts are the page's own."""
     from specviz.speed.benchmarks.drafting_methods import compare_methods
+    from specviz.speed.measurement.timed_decoding import PROMPTS
     from specviz.speed.records.methods import DISTRIBUTIONS, choose_distribution, dump_comparisons
 
     base, pair, found = replace(settings, prompt=settings.prompt or PROMPT), load_models(settings), {}
     for number, choice in enumerate(DISTRIBUTIONS):
         on_progress = progress.make_part(number, len(DISTRIBUTIONS))
-        found[choice] = compare_methods(pair, choose_distribution(base, choice), options.runs, options.samples, on_progress)
+        asked, prompts = choose_distribution(base, choice), tuple(PROMPTS.values())
+        found[choice] = compare_methods(pair, asked, options.runs, options.samples, on_progress, prompts=prompts)
     rows = sum(not row.reason for one in found.values() for row in one.rows)
     return RecordedText(dump_comparisons(found), f"{len(found)} distributions, {rows} rows")
 
@@ -270,7 +272,7 @@ def read_opening_settings(settings: Settings) -> Settings:
 
 
 def record_samples(settings: Settings, options: argparse.Namespace, progress: Progress) -> RecordedText:
-    """Samples of the question that Is it exact? opens with and of every mistake, under the text of the opening run and the seed that pages share."""
+    """Samples of the question that Exactness test opens with and of every mistake, under the text of the opening run and the seed that pages share."""
     from specviz.evidence.mistakes.published import REPORTED
     from specviz.evidence.recordings.sample_drawing import record_decoder, record_mistake
     from specviz.evidence.recordings.samples import RecordedSamples
@@ -302,7 +304,9 @@ def record_games(settings: Settings, options: argparse.Namespace, progress: Prog
 
 RECORDINGS = {  # name on the command line, of the file and, except for the opening run, of the schema
     "opening": Recording("the first rounds of the race, for One round", record_opening),
-    "methods": Recording("every row of Drafting methods under three distributions", record_methods, length=48),
+    "methods": Recording(
+        "every row of Drafting methods under three distributions", record_methods, gamma=FASTEST_GAMMA, length=SURVEY_TOKENS
+    ),
     "passage": Recording("the text of Whole text, with and without speculation", record_passage, gamma=FASTEST_GAMMA, length=128),
     "plans": Recording(
         "the plans of How fast?, each with its measurement", record_plans, texts=32, least={"runs": 2, "texts": 2}
@@ -311,9 +315,9 @@ RECORDINGS = {  # name on the command line, of the file and, except for the open
         "passes over 1 to 64 rows, for many texts at once in How fast?", record_batches, texts=48, least={"texts": 2}
     ),
     "setups": Recording(
-        "the target of Exact to what?, served in several ways", record_setups, gamma=FASTEST_GAMMA, least={"texts": 2}
+        "the target of Serving limits, served in several ways", record_setups, gamma=FASTEST_GAMMA, least={"texts": 2}
     ),
-    "samples": Recording("samples and their tests, of Is it exact? and Break it", record_samples, samples=100_000),
+    "samples": Recording("samples and their tests, of Exactness test and Break it", record_samples, samples=100_000),
     "games": Recording("samples of wrong decoders for the front page", record_games),
     "costs": Recording(
         "a cost model of this machine, for plan --costs and the pages about speed",

@@ -1,6 +1,6 @@
-"""Fills the records of drafting methods: each decodes the same prompt on one clock, keeps a round to be drawn, and samples its first token.
+"""Fills the records of drafting methods: each decodes the same prompts on one clock, keeps a round to be drawn, and samples its first token.
 
-In each run of the clock all methods write the same number of tokens under the same seed. A first run is not timed: it warms up, and the
+In each run of the clock all methods write the same number of tokens after each prompt, under the same seed. A first run is not timed: it warms up, and the
 round that is kept is one of its.
 """
 
@@ -26,9 +26,11 @@ from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
 from specviz.speed.benchmarks.target_only import find_baseline
 from specviz.speed.measurement.clock import Clock, Lap
+from specviz.speed.measurement.costs import average_round_timeline
 from specviz.speed.measurement.machine import describe_measurement
 from specviz.speed.measurement.text_passes import describe_pair
 from specviz.speed.measurement.timed_decoding import DecodingPace, decode_speculatively, measure_pace
+from specviz.speed.records.baseline import Baseline
 from specviz.speed.records.methods import (
     DRAFTING_METHODS,
     DraftingMethod,
@@ -62,20 +64,23 @@ def compare_methods(
     keys: Sequence[str] = tuple(DRAFTING_METHODS),
     expect: Expect = ignore_progress,
     show: Callable[[MethodComparison], None] = ignore_progress,
+    prompts: Sequence[str] = (),
 ) -> MethodComparison:
     """Run every method. settings: the prompt, the distribution and the length of all; DRAFTING_METHODS say what each method changes.
 
     runs: timed ones, at least 1; draws: samples of each method's first token; keys: methods to run; expect: called after a probe
     of each method how long the rest will take; show: called with what is found so far: after each method's samples, when it has
-    no times yet, and after each timed run but the last.
+    no times yet, and after each timed run but the last; prompts: of the timed texts, all of them in every run; empty: the prompt of
+    the settings, of which the samples and the round that is kept always are.
     """
     rows, where = {key: _prepare_row(pair, DRAFTING_METHODS[key], settings) for key in keys}, describe_measurement(pair)
     under = {key: DRAFTING_METHODS[key].build_settings(settings) for key, row in rows.items() if not row.reason}
     ids, paces = pair.encode(settings.prompt), []
+    timed = [pair.encode(prompt) for prompt in prompts] or [ids]
     for key, own in under.items():
         on_progress(0.0, f"{DRAFTING_METHODS[key].name}: how long it takes")
         paces.append(measure_pace(decode_speculatively(pair, own, ids)))
-    weights = estimate_stage_seconds(paces, settings.max_new_tokens, runs, draws)
+    weights = estimate_stage_seconds(paces, settings.max_new_tokens, runs * len(timed), draws)
     expect(sum(weights.values()))
     tell = split_progress(on_progress, weights)
     for number, (key, own) in enumerate(under.items()):
@@ -90,7 +95,7 @@ def compare_methods(
         )
         rows[key] = replace(rows[key], first=sample_first_token(remembering, own, draws, part))
         show(MethodComparison(settings, tuple(rows.values()), 0, **where))
-    clock = build_method_clock(pair, under)
+    clock = build_method_clock(pair, under, lambda run: timed)
     baseline = find_baseline(pair, settings, tuple(ids)) if "target" in under else None
     for number in range(1, runs + 1):
 
@@ -99,23 +104,32 @@ def compare_methods(
 
         clock.run_until(number, report_run)
         for key in under:
-            ms = clock.compute_median(key, settings.max_new_tokens).convert(1e3, MS)
-            if key == "target" and baseline is not None:
-                ms = ms.convert(1.0 / baseline.factor, MS)
-            rows[key] = replace(rows[key], **count_draft_tokens(clock.get_kept(key)), ms=ms)
-        found = MethodComparison(settings, tuple(rows.values()), number, baseline=baseline, **where)
+            rows[key] = _time_row(rows[key], clock, len(timed) * settings.max_new_tokens, baseline)
+        found = MethodComparison(settings, tuple(rows.values()), number, baseline=baseline, prompts=tuple(prompts), **where)
         if number < runs:
             show(found)
     return found
 
 
-def estimate_stage_seconds(paces: Sequence[DecodingPace], length: int, runs: int, draws: int) -> dict[str, float]:
-    """Seconds that each stage will take, by the pace of each method. The least is above 0 where no method runs."""
-    texts = sum(pace.estimate_seconds(length) for pace in paces) or 1e-9
+def _time_row(row: MethodRow, clock: Clock[str], tokens: int, baseline: Baseline | None) -> MethodRow:
+    """A row with the times and counts of the runs so far. tokens: that a run writes."""
+    factor, rounds = baseline.factor if baseline is not None else 1.0, clock.get_kept(row.key)
+    ms = clock.compute_median(row.key, tokens).convert(1e3 / (factor if row.key == "target" else 1.0), MS)
+    speed = None
+    if "target" in clock.contestants and row.key != "target":
+        speed = clock.compute_ratio("target", row.key).convert(1.0 / factor, "times")
+    timing = average_round_timeline(rounds, sum(clock.get_seconds(row.key)))
+    parts = {} if "round" in timing else {name: 1e3 * seconds for name, seconds in timing.items()}
+    return replace(row, **count_draft_tokens(rounds), ms=ms, speed=speed, timing=parts)
+
+
+def estimate_stage_seconds(paces: Sequence[DecodingPace], length: int, texts: int, draws: int) -> dict[str, float]:
+    """Seconds that each stage will take, by the pace of each method. texts: timed ones of each. The least is above 0 where no method runs."""
+    once = sum(pace.estimate_seconds(length) for pace in paces) or 1e-9
     return {
-        WARMING: KEPT_FACTOR * texts,
+        WARMING: KEPT_FACTOR * once,
         SAMPLING: -(-draws // SAMPLES_PER_CHUNK) * ROUNDS_PER_CHUNK * sum(pace.each for pace in paces),
-        TIMING: runs * texts,
+        TIMING: texts * once,
     }
 
 
@@ -131,19 +145,17 @@ def _prepare_row(pair: LoadedPair, method: DraftingMethod, settings: Settings) -
     return MethodRow(method.key, rule.title, rule.exact, reason)
 
 
-def build_method_clock(pair: LoadedPair, settings: Mapping[str, Settings], prompts: Sequence[tuple[int, ...]] = ()) -> Clock[str]:
-    """The clock of methods by name, each of whose runs is a text after one prompt; it keeps the rounds.
-
-    prompts: of the runs, in turn; empty: the prompt of the settings.
-    """
-    items = (lambda run: (prompts[(run - 1) % len(prompts)],)) if prompts else (lambda run: (None,))
-    return Clock({key: partial(_write_text, pair, own) for key, own in settings.items()}, warm_runs=0, items=items)
+def build_method_clock(
+    pair: LoadedPair, settings: Mapping[str, Settings], choose_prompts: Callable[[int], Sequence[tuple[int, ...]]]
+) -> Clock[str]:
+    """The clock of methods by name; it keeps the rounds. choose_prompts: run -> the prompts after each of which a method writes a text in it."""
+    return Clock({key: partial(_write_text, pair, own) for key, own in settings.items()}, warm_runs=0, items=choose_prompts)
 
 
 def _write_text(pair: LoadedPair, settings: Settings, lap: Lap) -> None:
     """One text; the end-of-text token does not end it, so that all write the same number of tokens."""
     own = replace(settings, seed=(settings.seed + lap.run - 1) % 2**63)
-    for one in decode_speculatively(pair, own, lap.item or pair.encode(own.prompt)):
+    for one in decode_speculatively(pair, own, lap.item):
         lap.keep(one)
 
 

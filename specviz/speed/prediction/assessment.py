@@ -149,7 +149,7 @@ def time_methods(
             chosen[key] = own
         except SpecvizError as error:
             refused[key] = MethodSpeed(key, own.gamma, reason=str(error))
-    clock, began = build_method_clock(pair, chosen, prompts), time.perf_counter()
+    clock, began = build_method_clock(pair, chosen, lambda run: (prompts[(run - 1) % len(prompts)],)), time.perf_counter()
     while clock.runs < LEAST_RUNS or (
         clock.runs < MOST_RUNS and (time.perf_counter() - began) * (clock.runs + 1) / clock.runs < seconds
     ):

@@ -119,6 +119,8 @@ class MethodRow:
         checked, accepted: Draft tokens checked and accepted, by depth from 0.
         trace: Its last round with a rejection, else its last, among those that had all their draft tokens; with the
             distributions.
+        speed: Times the speed of the row "target", taken run by run; None where one of them is not timed, and for computed times.
+        timing: Milliseconds of a round by its parts, mean: draft, target, rule and rest; empty where a round has no parts.
     """
 
     key: str
@@ -133,6 +135,8 @@ class MethodRow:
     ms: Estimate | None = None
     first: FirstToken | None = None
     trace: Trace | None = None
+    speed: Estimate | None = None
+    timing: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.key not in DRAFTING_METHODS:
@@ -164,6 +168,7 @@ class MethodComparison:
     """All rows. runs: how often each was timed; machine, models, date: what it was measured on, and when.
 
     baseline: What the times of the row "target" are of; None: of this project's target-only loop, the fastest one measured.
+    prompts: Of the timed texts, one after the other in each run; empty: the prompt of the settings.
     """
 
     settings: Settings
@@ -173,6 +178,7 @@ class MethodComparison:
     models: Mapping[str, Any] = field(default_factory=dict)
     date: str = ""
     baseline: Baseline | None = None
+    prompts: tuple[str, ...] = ()
 
     @classmethod
     def from_record(cls, record: dict[str, Any]) -> MethodComparison:
@@ -185,7 +191,7 @@ class MethodComparison:
     def with_cost_model(self, model: CostModel) -> ComputedComparison:
         """The same counts with the costs of a machine: times are computed from both, for methods whose drafting has a known cost."""
         draft = model.find_draft(self.models.get("draft", {}).get("layers"))
-        rows = tuple(replace(row, ms=_compute_ms(row, model, draft)) for row in self.rows)
+        rows = tuple(replace(row, ms=_compute_ms(row, model, draft), speed=None) for row in self.rows)
         kept = {part.name: getattr(self, part.name) for part in fields(MethodComparison) if part.name not in ("rows", "baseline")}
         return ComputedComparison(**kept, rows=rows, cost_model=model)
 

@@ -30,10 +30,12 @@ def name_verdict(row: MethodRow) -> str:
 
 
 def compute_speed(row: MethodRow, comparison: MethodComparison) -> Estimate | None:
-    """Times the speed of target-only sampling, and the range that the intervals of both times allow; None where one is not timed.
+    """Times the speed of target-only sampling, run by run; None where one is not timed.
 
-    The range excludes 1 just where the two intervals do not meet.
+    Where only times are known, the range is what the intervals of both allow.
     """
+    if row.speed is not None:
+        return row.speed
     alone = comparison.row("target")
     if alone is None or alone.ms is None or row.ms is None:
         return None
