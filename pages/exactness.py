@@ -1,4 +1,4 @@
-"""Is it exact?: do samples of the decoder follow the exact distribution of the target?"""
+"""Exactness test: do samples of the decoder follow the exact distribution of the target?"""
 
 from specviz.web.exactness import view
 

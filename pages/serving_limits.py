@@ -1,4 +1,4 @@
-"""Exact to what?: what does exactness not cover?"""
+"""Serving limits: what does exactness not cover?"""
 
 from specviz.web.serving_limits import view
 

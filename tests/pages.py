@@ -103,5 +103,5 @@ def check_pair_in_panel(app: AppTest, target: object, draft: object, rounded: bo
 
 
 def build_exactness_state(length: int = 2, source: str = "speculative", **options) -> ExactnessState:
-    """A question of Is it exact?, nothing drawn for it yet."""
+    """A question of Exactness test, nothing drawn for it yet."""
     return ExactnessState(ExactnessQuestion(replace(BASE, max_new_tokens=length, **options), source))

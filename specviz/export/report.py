@@ -23,7 +23,7 @@ from specviz.settings import Settings, update_names
 from specviz.statistics.finding import POWER, format_p_value
 from specviz.statistics.total_variation import compute_cell_bands
 
-LINKED = ("speculative", "target", "assisted")  # decoders that the page Is it exact? draws from, its usual one first
+LINKED = ("speculative", "target", "assisted")  # decoders that the page Exactness test draws from, its usual one first
 MODES = {"shared distributions": "shared-distributions", "engine": "engine", "transformers": "both"}  # an answer's mode -> --mode
 REPORT_CELL_COLUMNS = ("mode", "begins", "text", "one_text", "mass", "expected", "count", "low", "high")
 TESTS = ("mode", "name", "n", "statistic", "df", "p_value", "adjusted_p", "detectable_tv", "alpha", "power", "note")
@@ -42,7 +42,7 @@ def build_report_package(record: Mapping[str, Any]) -> Package:
     tests = [[one["mode"], *(test[key] for key in TESTS[1:])] for one in answers for test in one["tests"]]
     return Package(
         stem="evidence",
-        title="Is it exact?",
+        title="Exactness test",
         data={"report.json": record},
         tables={
             "cells.csv": lambda: (REPORT_CELL_COLUMNS, _iterate_cell_rows(answers, pieces)),

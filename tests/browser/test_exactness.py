@@ -1,4 +1,4 @@
-"""Is it exact? in a real browser: draws fill up, a stop is quick, links open elsewhere, text stays text, nothing scrolls sideways."""
+"""Exactness test in a real browser: draws fill up, a stop is quick, links open elsewhere, text stays text, nothing scrolls sideways."""
 
 from __future__ import annotations
 

@@ -381,7 +381,7 @@ def test_a_page_of_charts_is_shown_screen_by_screen_with_no_type_below_24_px(pro
     page = projector(name, PRESENTED[name])
     places = walk_screens(page)
     page.keyboard.press("PageUp")
-    assert page.evaluate(SCREEN)["at"] == places[-2:][0]  # Is it exact? has one screen
+    assert page.evaluate(SCREEN)["at"] == places[-2:][0]  # Exactness test has one screen
     assert "present=1" in page.url
     assert axe_finds(page) == []
     page.keyboard.press("Escape")

@@ -108,7 +108,7 @@ def test_after_the_last_question_a_summary_says_what_was_right_and_leads_on(open
     expect(rows.locator(".sign")).to_have_text(["– Open", "✓ Right", *["– Open"] * 5, "✕ Not yet"])
     expect(rows.nth(1)).to_contain_text(next(one["text"] for one in PAYLOAD["questions"][1]["options"] if one["right"]))
     expect(rows.nth(7)).to_contain_text(PAYLOAD["questions"][7]["asks"])  # the right answer stays open
-    onward = page.get_by_role("link", name="Go on: Is it exact? →")
+    onward = page.get_by_role("link", name="Go on: Exactness test →")
     expect(onward).to_be_focused()
     assert onward.get_attribute("href") == "exactness"
     page.keyboard.press("1")  # no question is in sight

@@ -1,4 +1,4 @@
-"""Exact to what? in a real browser: comparisons and a text stand in the address, a comparison is begun and stopped."""
+"""Serving limits in a real browser: comparisons and a text stand in the address, a comparison is begun and stopped."""
 
 from __future__ import annotations
 

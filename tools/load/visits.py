@@ -83,7 +83,7 @@ class Visitor(StreamlitClient):
                 await self.settle(lambda: self.put(FILLED[page], f"{self.luck.choice(PROMPTS)} {self.number}"))
 
     async def sample(self, count: int, written: str, what: str) -> None:
-        """Draw samples on Is it exact? with a question of one's own, until the page says that they are there."""
+        """Draw samples on Exactness test with a question of one's own, until the page says that they are there."""
         await self.open_page("exactness")
         await self.run_until(lambda: self.can_press(f"exactness-draw-{count}"))
         with self.time_action(what):

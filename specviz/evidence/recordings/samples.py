@@ -16,7 +16,7 @@ SCHEMA = Schema("samples", 3, "The record of samples")
 
 @dataclass(frozen=True, slots=True)
 class DecoderSamplesRecord:
-    """Samples of Is it exact?"""
+    """Samples of Exactness test."""
 
     settings: Settings  # under which they were drawn
     source: str  # the decoder

@@ -1,6 +1,6 @@
 """Samples of several students: counted and tested as they come, and certified so that ``specviz check`` confirms them.
 
-The tests are those of *Is it exact?* (evidence/sampling/sampling_plan.py): at 100, 1,000, ... samples of the class, in the order in which they came,
+The tests are those of *Exactness test* (evidence/sampling/sampling_plan.py): at 100, 1,000, ... samples of the class, in the order in which they came,
 each in cells and at a level that were fixed before the first. Who requests samples next may depend on the counts so far, but no sample's
 value does, so the order is no choice among values.
 

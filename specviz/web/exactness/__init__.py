@@ -1,1 +1,1 @@
-"""The page *Is it exact?*: samples beside the exact distribution, and the smallest difference that their tests detect."""
+"""The page *Exactness test*: samples beside the exact distribution, and the smallest difference that their tests detect."""

@@ -1,4 +1,4 @@
-"""The export of Is it exact?: the samples on screen, or a report on a file or a server, as a package."""
+"""The export of Exactness test: the samples on screen, or a report on a file or a server, as a package."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def build_exactness_package(
         captions.append(f"{flat.conclusion} {where}")
         record["p_values"] = list(flat.values)
         tables["p-values.csv"] = lambda: (FLAT, _iterate_p_value_rows(flat))
-    return Package("is-it-exact", "Is it exact?", {"draws.json": record}, tables, pictures, tuple(captions), manifest)
+    return Package("is-it-exact", "Exactness test", {"draws.json": record}, tables, pictures, tuple(captions), manifest)
 
 
 def _iterate_p_value_rows(flat: SeedPValues) -> Iterator[list[Any]]:

@@ -1,4 +1,4 @@
-"""One visitor's question on Is it exact?, what was sampled for it, and reports on sample files. Plain records, no torch."""
+"""One visitor's question on Exactness test, what was sampled for it, and reports on sample files. Plain records, no torch."""
 
 from __future__ import annotations
 

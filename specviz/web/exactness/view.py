@@ -1,4 +1,4 @@
-"""The page Is it exact? on screen: what to test, the histogram that fills and its answer, the buttons; many seeds."""
+"""The page Exactness test on screen: what to test, the histogram that fills and its answer, the buttons; many seeds."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ RUNS = TEXTS | load_toml("texts/exactness")["runs"]  # sentences of the histogra
 
 @end_with_row("exactness")
 def show_page() -> None:
-    """Draw the page Is it exact?"""
+    """Draw the page Exactness test."""
     state = session.open_state("exactness", session.make_opener(ExactnessState, ExactnessQuestion))
     show_page_head("exactness", words.TEXTS["lede"])
     screen = open_screen("exactness", "samples")

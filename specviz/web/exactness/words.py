@@ -1,4 +1,4 @@
-"""What the page Is it exact? says: the verdict with what could have been detected, its tests, the command that repeats it."""
+"""What the page Exactness test says: the verdict with what could have been detected, its tests, the command that repeats it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What runs in the queue for Is it exact?: samples in shards, p-values of many seeds, and reports on sample files."""
+"""What runs in the queue for Exactness test: samples in shards, p-values of many seeds, and reports on sample files."""
 
 from __future__ import annotations
 

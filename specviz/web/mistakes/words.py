@@ -136,7 +136,7 @@ def describe_run(state: MistakeState) -> str:
 
 
 def build_mistake_heading(question: MistakeQuestion) -> str:
-    """What stands over the samples. It names the temperature of Is it exact?, which has the same picture, where it differs."""
+    """What stands over the samples. It names the temperature of Exactness test, which has the same picture, where it differs."""
     recorded = load_recorded_samples()
     usual = recorded.exactness.settings.temperature if recorded else question.settings.temperature
     differs = usual != question.settings.temperature

@@ -1,1 +1,1 @@
-"""The page *Exact to what?*: what exactness does not cover, such as quantization, precision and logits processors."""
+"""The page *Serving limits*: what exactness does not cover, such as quantization, precision and logits processors."""

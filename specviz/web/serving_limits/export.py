@@ -1,4 +1,4 @@
-"""The export of Exact to what?: the measurement on screen as a package."""
+"""The export of Serving limits: the measurement on screen as a package."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def build_serving_limits_package(one: SetupComparison, arm: str, manifest: Mappi
         captions.append(f"{ties.describe_near_ties(seen)} {where}")
     tables = {"rows.csv": lambda: (ROWS, _iterate_setup_rows(one)), "greedy.csv": lambda: (GREEDY, _iterate_greedy_rows(one))}
     data = {"setups.json": json.loads(one.to_json())}
-    return Package("serving-limits", "Exact to what?", data, tables, pictures, tuple(captions), manifest)
+    return Package("serving-limits", "Serving limits", data, tables, pictures, tuple(captions), manifest)
 
 
 def _iterate_setup_rows(one: SetupComparison) -> Iterator[list[Any]]:

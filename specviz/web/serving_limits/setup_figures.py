@@ -1,4 +1,4 @@
-"""Exact to what? in words and pictures: the setups as a table, and two distances for each. Plain records, Plotly."""
+"""Serving limits in words and pictures: the setups as a table, and two distances for each. Plain records, Plotly."""
 
 from __future__ import annotations
 

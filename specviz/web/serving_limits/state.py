@@ -1,4 +1,4 @@
-"""What a visitor measures on Exact to what?, and the recorded measurement that stands there until then. Plain records, no torch."""
+"""What a visitor measures on Serving limits, and the recorded measurement that stands there until then. Plain records, no torch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page Exact to what? on screen, in three parts: two texts with a question; near ties; what drafting changes in each setup."""
+"""The page Serving limits on screen, in three parts: two texts with a question; near ties; what drafting changes in each setup."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ STORIES = ("int8", "bf16")  # comparisons that the story may be of, the coarser 
 
 @end_with_row("serving_limits")
 def show_page() -> None:
-    """Draw the page Exact to what?"""
+    """Draw the page Serving limits."""
     state = measurement_page.open_state("serving_limits", SetupsState, SetupsQuestion)
     show_page_head("serving_limits", TEXTS["lede"])
     parts = [TEXTS[name] for name in ("served", "ties", "drafted")]

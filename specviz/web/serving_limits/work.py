@@ -1,4 +1,4 @@
-"""What runs in the queue for Exact to what?: every setup on the visitor's prompt, small enough for a page."""
+"""What runs in the queue for Serving limits: every setup on the visitor's prompt, small enough for a page."""
 
 from __future__ import annotations
 

@@ -154,7 +154,7 @@ def compare_texts(passage: Passage) -> str:
         )
     return (
         "The texts differ, as any two samples do, and neither is the better one: what is clumsy in them is the target’s own. Even the same random numbers would give different texts, because here they also decide about draft "
-        "tokens. Single texts cannot show that both follow the same distribution: “Is it exact?” tests it."
+        "tokens. Single texts cannot show that both follow the same distribution; the page “Exactness test” can."
     )
 
 

@@ -1,4 +1,4 @@
-"""Is it exact?, what its samples say: they add up over clicks, tests follow their plan, p-values of many seeds are uniform.
+"""Exactness test, what its samples say: they add up over clicks, tests follow their plan, p-values of many seeds are uniform.
 
 Samples are fixed by their seeds; a right decoder is rejected with probability 0.001 over seeds, and the seeds here are the first tried.
 """

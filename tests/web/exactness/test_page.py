@@ -1,4 +1,4 @@
-"""Is it exact?: links and bad input become sentences, samples add up over clicks, tests follow their plan, pictures say what is so.
+"""Exactness test: links and bad input become sentences, samples add up over clicks, tests follow their plan, pictures say what is so.
 
 Samples are fixed by their seeds; a right decoder is rejected with probability 0.001 over seeds, and the seeds here are the first tried.
 """

@@ -1,4 +1,4 @@
-"""A running server as the source of Is it exact?: at home only, never by a link, in the queue, and with a sentence for what goes wrong."""
+"""A running server as the source of Exactness test: at home only, never by a link, in the queue, and with a sentence for what goes wrong."""
 
 from __future__ import annotations
 

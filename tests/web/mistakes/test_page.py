@@ -278,7 +278,7 @@ def test_the_temperature_of_is_it_exact_stands_over_the_samples_where_it_differs
     for one in load_recorded_samples().mistakes:
         said = words.build_mistake_heading(MistakeQuestion(one.settings, one.mistake))
         assert f"temperature {one.settings.temperature:g}" in said
-        assert ("(“Is it exact?” has" in said) == (one.settings.temperature != usual)
+        assert ("(“Exactness test” has" in said) == (one.settings.temperature != usual)
 
 
 def test_the_two_texts_are_those_that_differ_the_latest():

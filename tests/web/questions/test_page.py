@@ -118,7 +118,7 @@ def test_no_time_is_in_milliseconds_which_differ_from_one_record_to_another():
 
 
 def test_the_way_on_is_the_page_after_this_one_where_the_questions_stand():
-    assert build_questions_payload(RECORDED)["onward"] == {"name": "exactness", "title": "Is it exact?"}
+    assert build_questions_payload(RECORDED)["onward"] == {"name": "exactness", "title": "Exactness test"}
     shared = tuple(page for page in ALL if page.path != "exactness")
     assert build_questions_payload(RECORDED, among=shared)["onward"]["name"] == "mistakes"
 

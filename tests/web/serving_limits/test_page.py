@@ -1,4 +1,4 @@
-"""Exact to what?: the recorded measurement opens without torch, links lead back, a run takes its place, pictures show the record's numbers."""
+"""Serving limits: the recorded measurement opens without torch, links lead back, a run takes its place, pictures show the record's numbers."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What Is it exact? and Break it share: samples of two decoders, the recorded ones, and what tests found in them."""
+"""Shared by Exactness test and Break it: samples of two decoders, the recorded ones, and what tests found in them."""

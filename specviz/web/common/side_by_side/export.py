@@ -1,4 +1,4 @@
-"""What the exports of Is it exact? and Break it share: the cells of both decoders, and what each test found."""
+"""Shared by the exports of Exactness test and Break it: the cells of both decoders, and what each test found."""
 
 from __future__ import annotations
 

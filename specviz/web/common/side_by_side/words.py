@@ -1,4 +1,4 @@
-"""What tests of samples found, in words: what Is it exact? and Break it share."""
+"""What tests of samples found, in words: what Exactness test and Break it share."""
 
 from __future__ import annotations
 
