@@ -142,6 +142,11 @@ class MethodRow:
         if self.key not in DRAFTING_METHODS:
             raise ValueError(f"there is no row {self.key!r}")
 
+    @classmethod
+    def from_record(cls, record: dict[str, Any]) -> MethodRow:
+        """Records of earlier versions lack ``speed`` and ``timing``."""
+        return build_fields(cls, {"speed": None, "timing": {}} | record)
+
     @property
     def entry(self) -> DraftingMethod:
         return DRAFTING_METHODS[self.key]
@@ -182,8 +187,8 @@ class MethodComparison:
 
     @classmethod
     def from_record(cls, record: dict[str, Any]) -> MethodComparison:
-        """Records of earlier versions lack ``baseline``: they were timed where the loop is the fastest."""
-        return build_fields(cls, {"baseline": None} | record)
+        """Records of earlier versions lack ``baseline``: they were timed where the loop is the fastest; and ``prompts``: they had one."""
+        return build_fields(cls, {"baseline": None, "prompts": []} | record)
 
     def row(self, key: str) -> MethodRow | None:
         return next((row for row in self.rows if row.key == key), None)
