@@ -89,15 +89,15 @@ def record_opening(settings: Settings, options: argparse.Namespace, progress: Pr
 
 
 def record_methods(settings: Settings, options: argparse.Namespace, progress: Progress) -> RecordedText:
-    """Every row under each of the page's distributions, timed on the prompts of ``bench``. Temperature and cuts are the page's own."""
+    """Every row under each of the page's distributions. Without a prompt all are timed on those of ``bench``. Temperature and cuts are the page's own."""
     from specviz.speed.benchmarks.drafting_methods import compare_methods
     from specviz.speed.measurement.timed_decoding import PROMPTS
     from specviz.speed.records.methods import DISTRIBUTIONS, choose_distribution, dump_comparisons
 
     base, pair, found = replace(settings, prompt=settings.prompt or PROMPT), load_models(settings), {}
+    prompts = () if settings.prompt else tuple(PROMPTS.values())
     for number, choice in enumerate(DISTRIBUTIONS):
-        on_progress = progress.make_part(number, len(DISTRIBUTIONS))
-        asked, prompts = choose_distribution(base, choice), tuple(PROMPTS.values())
+        asked, on_progress = choose_distribution(base, choice), progress.make_part(number, len(DISTRIBUTIONS))
         found[choice] = compare_methods(pair, asked, options.runs, options.samples, on_progress, prompts=prompts)
     rows = sum(not row.reason for one in found.values() for row in one.rows)
     return RecordedText(dump_comparisons(found), f"{len(found)} distributions, {rows} rows")

@@ -75,7 +75,7 @@ def test_under_reduced_motion_the_scenes_stand_complete_and_each_fits_a_laptop(p
     assert alone == TOKENS and drafted < TOKENS / 2
     expect(page.locator(".strip.speculative .done")).to_have_css("opacity", "1")
     expect(page.locator(".strip.target .done")).to_have_css("opacity", "0")  # it needs all of the time that is drawn
-    expect(page.locator(".gained b")).to_have_text(f"{headline.FACTORS['1'][0]:.2f}×")
+    expect(page.locator(".gained b")).to_have_text(f"{headline.get_speed('1').value:.2f}×")
     own = recorded.target.clock[TOKENS - 1] / recorded.speculative.clock[drafted - 1]
     expect(page.locator(".gained .this")).to_have_text(f"this text: {own:.2f}×")
     for name in SCENES:
@@ -286,7 +286,9 @@ def test_it_moves_by_itself_and_rests_out_of_view(page, address):
     before = tokens.text_content()
     page.wait_for_timeout(600)
     assert tokens.text_content() == before
-    assert gained == f"{headline.FACTORS['1'][0]:.2f}×" == page.locator(".gained b").text_content(), "one ratio at any moment"
+    assert gained == f"{headline.get_speed('1').value:.2f}×" == page.locator(".gained b").text_content(), (
+        "one ratio at any moment"
+    )
 
 
 def test_in_the_app_a_prompt_of_ones_own_runs_and_nothing_serious_is_found_and_the_mark_leads_back(page, server):

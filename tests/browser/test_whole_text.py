@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
-from specviz.speed.records.headline import FACTORS
+from specviz.speed.records.headline import get_speed
 from specviz.speed.records.passage import SPECULATIVE, TARGET_ONLY
 from specviz.web.whole_text.figures import MARKED
 from specviz.web.whole_text.state import load_recorded_passages
@@ -134,7 +134,7 @@ def test_the_first_screen_has_answer_race_and_texts_and_the_chart_stands_still_w
     found, why = answer.locator(".found"), answer.locator(".why").inner_text()
     says = " ".join(page.locator("h1, .st-key-whole_text-head p, .answer .found, .answer .why").all_inner_texts())
     assert 20 < len(says.split()) <= 60, says
-    expect(found).to_have_text(f"This text: {recorded.gain.value:.2f}× as fast; on average {FACTORS['1'][0]:.2f}×")
+    expect(found).to_have_text(f"This text: {recorded.gain.value:.2f}× as fast; on average {get_speed('1').value:.2f}×")
     alone, drafted, cost, ratio = (float(value) for value in re.findall(r"\d+\.?\d*", why))
     assert [drafted, alone] == passes and f"{alone / (drafted * cost):.2f}" == f"{ratio:.2f}", why
     assert ratio == pytest.approx(float(found.locator("b").inner_text().rstrip("×")), abs=0.02)

@@ -45,7 +45,8 @@ def count_samples(comparison: MethodComparison) -> int:
 def build_methods_command(comparison: MethodComparison) -> str:
     """The command that measures the same rows without the page; its times are those of the machine it runs on."""
     settings = comparison.settings
-    command = ["python", "-m", "specviz", "record", "methods", *format_options(settings.pair), f"--prompt={settings.prompt}"]
+    command = ["python", "-m", "specviz", "record", "methods", *format_options(settings.pair)]
+    command += [] if comparison.prompts else [f"--prompt={settings.prompt}"]
     command += ["--seed", str(settings.seed), "--gamma", str(settings.gamma), "--max-new-tokens", str(settings.max_new_tokens)]
     command += ["--runs", str(comparison.runs), "--samples", str(max(1, count_samples(comparison))), "--out", "methods.json"]
     return shlex.join(command)

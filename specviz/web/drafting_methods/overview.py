@@ -8,7 +8,6 @@ from typing import Any
 from xml.etree import ElementTree
 
 from specviz.records import ASSETS, load_toml
-from specviz.speed.records import headline
 from specviz.speed.records.cost_model import CostModel
 from specviz.speed.records.methods import ComputedComparison, MethodComparison, MethodRow
 from specviz.web.drafting_methods.tree import build_tree
@@ -20,6 +19,7 @@ from specviz.web.drafting_methods.words import (
     compare_passes,
     compare_with_target,
     compute_speed,
+    describe_texts,
     explain_other_machine,
     find_fastest,
     format_range,
@@ -93,7 +93,7 @@ def build_overview(where: str, costs: CostModel | None, *comparisons: MethodComp
         "why": explain_other_machine(
             comparisons[0], next((one for one in comparisons if isinstance(one, ComputedComparison)), None), costs
         ),
-        "setting": CHART["setting"].format(temperature=name_sampling(comparisons[0])),
+        "setting": CHART["setting"].format(texts=describe_texts(comparisons[0]), temperature=name_sampling(comparisons[0])),
         "size": SIZE,
     }
 
@@ -180,7 +180,7 @@ def _describe_speed(row: MethodRow, comparison: MethodComparison, where: str) ->
 
 
 def _describe_round(row: MethodRow, costs: CostModel | None, comparison: MethodComparison, *others: MethodComparison) -> str:
-    """How many tokens a round of a method writes; of a large tree what checking it takes, and of the draft model why another page has another speed."""
+    """How many tokens a round of a method writes; and of a large tree what checking it takes."""
     if row.key == "target":
         return str(PICTURE["alone"])
     if row.per_pass is None:
@@ -189,9 +189,6 @@ def _describe_round(row: MethodRow, costs: CostModel | None, comparison: MethodC
     there = next((one for one in others if isinstance(one, ComputedComparison)), None)
     if row.key in WIDE and costs is not None and there is not None:
         said += f" {PICTURE['checks'].format(passes=compare_passes(row, there.cost_model, costs))}"
-    headline_speed = headline.find_headline(comparison.settings)
-    if row.key == PICTURE["first"] and headline_speed is not None:
-        said += f" {PICTURE['other'].format(speed=headline_speed[0])}"
     return said
 
 

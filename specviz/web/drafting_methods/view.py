@@ -8,7 +8,6 @@ from typing import Any
 import streamlit as st
 
 from specviz.proposers.trees import node_count
-from specviz.speed.records import headline
 from specviz.speed.records.cost_model import ON_RECORD, SERVER, CostModel, load_cost_models
 from specviz.speed.records.methods import DRAFTING_METHODS, ComputedComparison, MethodComparison, MethodRow
 from specviz.web.common import cost_choice, measurement_page, session
@@ -104,7 +103,7 @@ def show_machines(state: MethodsState, place: Any) -> str:
 
 def show_origin(state: MethodsState, measured: MethodComparison, there: ComputedComparison | None) -> None:
     """Where the numbers of the chart come from. there: those of the second machine."""
-    few = f"{words.describe_few_runs(measured)} {headline.relate_to_headline(measured.settings)}".strip()
+    few = f"{words.describe_few_runs(measured)} {words.relate_to_headline(measured)}".strip()
     more = "" if there is None else f" {words.explain_large_trees(there, measured)} {TEXTS['computed']}"
     st.caption(escape_markdown(f"{TEXTS['ranks']} {few}{more}"))
     show_notes(
@@ -139,10 +138,12 @@ def name_machine(state: MethodsState) -> str:
 
 def describe_measurement(state: MethodsState, comparison: MethodComparison) -> str:
     """Where the numbers come from; for a recorded comparison also of which text."""
-    when = f"measured {comparison.date} on {describe_machine(comparison.machine)}; {comparison.runs} run{'s' * (comparison.runs != 1)} of {comparison.settings.max_new_tokens} tokens."
+    when = f"measured {comparison.date} on {describe_machine(comparison.machine)}; {comparison.runs} run{'s' * (comparison.runs != 1)} of {words.count_tokens(comparison)}."
     if state.has_own_result or state.partial_result:
         return f"Your run, {when}{measurement_page.describe_missing_runs(state, comparison.runs, work.RUNS)}"
     other = describe_recorded_pair(comparison.settings.pair, state.pair)
+    if comparison.prompts:
+        return f"Recorded, {when}{f' {other}' if other else ''} The rounds follow “{comparison.settings.prompt}”. Press the button to compare them on your text."
     if other or state.question.settings.prompt != comparison.settings.prompt:
         when += f" {other}" if other else ""
         return f"Recorded for the text “{comparison.settings.prompt}”, {when} Press the button to compare them on yours."
@@ -225,8 +226,6 @@ def show_numbers(comparison: MethodComparison) -> None:
     show_sentence(words.describe_comparison(comparison), "drafting_methods-said")
     show_dataframe(words.build_detail_rows(comparison), placeholder="")
     st.caption(escape_markdown(words.describe_positions(comparison)))
-    if more := headline.add_headline(comparison.settings):
-        st.caption(more)
     for key, first in figures.list_first_tokens(comparison).items():
         st.caption(f"First tokens: {DRAFTING_METHODS[key].name}")
         show_dataframe(words.build_first_token_rows(first))

@@ -96,9 +96,15 @@ def is_tied(row: MethodRow, comparison: MethodComparison) -> bool:
     timed = [one for one in list_timed(comparison) if compare_with_target(one, comparison) == FASTER]
     if row not in timed or len(timed) < 2:
         return False
-    best = next(one.ms for one in timed)
-    others = timed[1:] if row is timed[0] else [row]
-    return any(best is not None and one.ms is not None and one.ms.low <= best.high for one in others)
+    best, others = timed[0], timed[1:] if row is timed[0] else [row]
+    return any(_may_be_as_fast(one, best) for one in others)
+
+
+def _may_be_as_fast(row: MethodRow, best: MethodRow) -> bool:
+    """Whether the intervals of two speeds meet, or where they were not taken run by run, those of two times."""
+    if row.speed is not None and best.speed is not None:
+        return row.speed.high >= best.speed.low
+    return row.ms is not None and best.ms is not None and row.ms.low <= best.ms.high
 
 
 def name_machine(model: CostModel) -> str:
@@ -183,7 +189,7 @@ def answer_which_pay(comparison: MethodComparison, where: str) -> tuple[str, str
         for row in timed
         if (_get_speed(row, comparison).value > 1.0 if is_model else compare_with_target(row, comparison) == FASTER)
     ]
-    count, verb = f"{len(faster)} of {len(timed)}", "is" if len(faster) == 1 else "are"
+    count, verb = f"{len(faster)} of {len(timed)}", "beats" if len(faster) == 1 else "beat"
     if is_model:
         return count, SENTENCES["answer_computed"].format(verb=verb, where=where)
     named = ", ".join(f"{row.entry.name} {_get_speed(row, comparison).value:.2f}×" for row in faster[:NAMED])
@@ -254,15 +260,31 @@ def _describe_speeds(comparison: MethodComparison) -> str:
     return said
 
 
+def describe_texts(comparison: MethodComparison) -> str:
+    """How many texts a method wrote in every run, as the beginning of a sentence."""
+    return f"{len(comparison.prompts)} prompts" if comparison.prompts else "One prompt"
+
+
+def count_tokens(comparison: MethodComparison) -> str:
+    """The tokens that a method wrote in every run."""
+    tokens = f"{comparison.settings.max_new_tokens} tokens"
+    return f"{tokens} after each of {len(comparison.prompts)} prompts" if comparison.prompts else tokens
+
+
+def relate_to_headline(comparison: MethodComparison) -> str:
+    """The headline's speed of the same pair and temperature, beside another measurement of it; empty for its own record."""
+    return "" if comparison.prompts else headline.relate_to_headline(comparison.settings)
+
+
 def describe_sample_size(comparison: MethodComparison) -> str:
-    """How little was timed here, and what ``bench`` measured for the same pair and temperature; empty before anything was timed."""
+    """How little was timed here, and the headline of the same pair and temperature; empty before anything was timed, and for the headline's own record."""
     said = describe_few_runs(comparison)
     return f"{said} {headline.add_headline(comparison.settings)}".rstrip() if said else ""
 
 
 def describe_few_runs(comparison: MethodComparison) -> str:
-    """How little was timed here; empty before anything was timed."""
-    if not comparison.runs:
+    """How little was timed here; empty before anything was timed, and for a record of several prompts."""
+    if not comparison.runs or comparison.prompts:
         return ""
     settings, runs = comparison.settings, f"{comparison.runs} run{'s' * (comparison.runs != 1)}"
     return (

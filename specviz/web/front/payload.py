@@ -14,7 +14,7 @@ from specviz.speed.records.cost_model import load_cost_models
 from specviz.speed.records.passage import Passage
 from specviz.web.front.race_payload import build_race_payload
 from specviz.web.front.words import TEXTS, describe_game_settings, describe_games, describe_large_target
-from specviz.web.speed.round_model import RoundModel, build_bench_model, build_machine_model
+from specviz.web.speed.round_model import RoundModel, build_headline_model, build_machine_model
 
 LARGE = "h200-8b"  # the cost model of a large target
 APP_DOORS = {page: page for page in PAGES}  # where the page leads to, by name; addresses relative to it
@@ -36,7 +36,7 @@ def build_front_payload(
         "texts": TEXTS,
         "race": race,
         "large": describe_large_target(build_large_model()) | {"query": f"?costs={LARGE}"},
-        "cost": headline.load_bench_round("1").cost,
+        "cost": headline.get_round("1").cost,
         "games": build_games_payload(),
         "doors": dict(doors),
         "live": live,
@@ -48,7 +48,7 @@ def build_front_payload(
 def build_large_model() -> RoundModel | None:
     """The shipped pair's tokens with the costs of a large target, as *How fast?* opens with that machine; None where its costs are missing or damaged."""
     costs = load_cost_models().get(LARGE)
-    return None if costs is None else build_machine_model(build_bench_model(None), costs, None)
+    return None if costs is None else build_machine_model(build_headline_model(None), costs, None)
 
 
 @lru_cache(maxsize=1)

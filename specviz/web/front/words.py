@@ -38,7 +38,7 @@ def describe_average(passage: Passage) -> dict[str, str] | None:
     heat = headline.choose_heat(passage.settings)
     if not heat:
         return None
-    gain = f"{headline.FACTORS[heat][0]:.2f}"
+    gain = f"{headline.get_speed(heat).value:.2f}"
     return {"gain": gain, "how": f"{gain}×: {headline.describe_interval(heat)} {headline.describe_headline_origin()}"}
 
 

@@ -22,14 +22,14 @@ from specviz.speed.records import methods
 from specviz.speed.records.batches import BatchSpeeds
 from specviz.speed.records.cost_model import FOLDER, CostModel
 from specviz.speed.records.estimate import Estimate, describe_interval
-from specviz.speed.records.methods import FirstToken, MethodComparison
+from specviz.speed.records.methods import FirstToken, MethodComparison, MethodRow
 from specviz.statistics.finding import POWER
 from specviz.trace import Trace
 from specviz.web.drafting_methods.words import name_first_token
 from specviz.web.one_token.payload import list_positions
 from specviz.web.questions.figures import Bar, BarPicture, build_comparison, build_token_bars
 from specviz.web.speed.batch_figures import estimate_speeds, find_dip
-from specviz.web.speed.round_model import build_bench_model
+from specviz.web.speed.round_model import build_headline_model
 
 TEXTS = load_toml("texts/questions")
 PHRASES = TEXTS["phrases"]
@@ -396,7 +396,7 @@ def _compare_sample_sizes() -> Situation:
 
 def _compare_batches(batches: BatchSpeeds) -> Situation:
     """Many texts at once use the idle arithmetic themselves. The speeds are the rows of How fast?."""
-    model = build_bench_model(batches)
+    model = build_headline_model(batches)
     speeds = dict(zip(batches.rows, estimate_speeds(model, batches), strict=True))
     gammas = {rows: model.find_best_gamma(model.alpha, model.c, rows)[0] for rows in batches.rows}
     names = {rows: f"{_count_things(rows, 'text')}, {_count_things(gamma, 'draft token')}" for rows, gamma in gammas.items()}
@@ -484,7 +484,16 @@ def _read_row(comparison: MethodComparison, key: str) -> MethodNumbers:
     row = comparison.row(key)
     if row is None or row.per_pass is None or row.ms is None or row.first is None:
         raise ValueError(f"the record of drafting methods has no numbers for {key!r}")
-    return MethodNumbers(row.per_pass, row.nodes, row.ms, row.first)
+    return MethodNumbers(row.per_pass, row.nodes, _compare_time(comparison, row, row.ms), row.first)
+
+
+def _compare_time(comparison: MethodComparison, row: MethodRow, ms: Estimate) -> Estimate:
+    """Milliseconds of a token: those without a draft over the speed, which was taken run by run."""
+    alone = comparison.row("target")
+    if row.speed is None or alone is None or alone.ms is None:
+        return ms
+    whole, speed = alone.ms.value, row.speed
+    return Estimate(whole / speed.value, whole / speed.high, whole / speed.low, speed.n, ms.unit)
 
 
 def _format_time(ms: Estimate, plain: Estimate) -> str:

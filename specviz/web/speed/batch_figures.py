@@ -26,12 +26,13 @@ def estimate_speeds(model: RoundModel, batches: BatchSpeeds) -> list[Estimate]:
     found = []
     for texts in batches.rows:
         gamma, speed = model.find_best_gamma(model.alpha, model.c, texts)
-        value, low, high = headline.FACTORS["1"]
+        record = headline.get_speed("1")
         if texts > 1:
             timed = min(batches.gammas, key=lambda one: abs(one - gamma))
             record = batches.estimate_factor(f"{batches.settings.pair} 1", texts, timed)
-            value, low, high = record.value, record.low, record.high
-        found.append(Estimate(speed, speed * low / value, speed * high / value, batches.runs, "times"))
+        found.append(
+            Estimate(speed, speed * record.low / record.value, speed * record.high / record.value, batches.runs, "times")
+        )
     return found
 
 
@@ -120,9 +121,9 @@ def describe_pass_costs(batches: BatchSpeeds) -> str:
 
 def _relate_to_round(gamma: int) -> str:
     """Why the round at the top of the page has another time for the same pass; empty for a pass over other numbers of tokens."""
-    if gamma != headline.GAMMA:
+    if gamma != headline.load_headline().gamma:
         return ""
-    time = headline.load_bench_round("1").target_pass
+    time = headline.get_round("1").target_pass
     return f" (the {time:.2f} at the top was timed within rounds and divided by a token’s whole time, sampling included)"
 
 

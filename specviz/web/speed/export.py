@@ -16,7 +16,7 @@ from specviz.speed.records.plan import SpeedPlan
 from specviz.speed.records.study import STATISTICS, Study
 from specviz.web.common.cost_choice import describe_costs, name_cost_model
 from specviz.web.speed import batch_figures, plan_figures, study_figures, surface_figures, timeline_figures
-from specviz.web.speed.round_model import RoundParts, build_bench_model
+from specviz.web.speed.round_model import RoundParts, build_headline_model
 from specviz.web.speed.state import (
     TEXTS,
     SpeedState,
@@ -126,7 +126,7 @@ def build_speed_package(
         tables["study.csv"] = lambda: (STUDY_COLUMNS, _iterate_study_rows(found))
     if batches is not None:
         speeds, key = batches
-        model = build_bench_model(speeds)
+        model = build_headline_model(speeds)
         caption = " ".join((*describe_batches(model, speeds), explain_dip(model, speeds))).strip()
         add("many-texts", "Batch size", batch_figures.plot_model_speeds, caption, model, speeds)
         caption = batch_figures.describe_pass_costs(speeds)

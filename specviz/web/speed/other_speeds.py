@@ -11,8 +11,6 @@ from specviz.speed.records import gpu_costs, headline
 from specviz.speed.records.batches import BatchSpeeds
 from specviz.speed.records.passage import Passage
 from specviz.speed.records.plan import SpeedPlan
-from specviz.web.drafting_methods.state import load_recorded_comparisons
-from specviz.web.drafting_methods.words import compute_speed
 from specviz.web.speed.round_model import RoundModel
 from specviz.web.whole_text.state import load_recorded_passages
 
@@ -40,21 +38,21 @@ class OtherSpeed:
 
 
 def list_other_speeds(model: RoundModel, plan: SpeedPlan | None, batches: BatchSpeeds | None) -> list[OtherSpeed]:
-    """All of them, the headline first. model: of the pair as ``bench`` measured it; plan: recorded, at temperature 1."""
-    return [*_list_bench(), *_list_texts(), *_list_methods(), *_list_predictions(model, plan, batches)]
+    """All of them, the headline first. model: of the pair in the headline's runs; plan: recorded, at temperature 1."""
+    return [*_list_measured(), *_list_texts(), *_list_predictions(model, plan, batches)]
 
 
-def _list_bench() -> Iterator[OtherSpeed]:
-    tokens = {heat: headline.load_bench_round(heat).tokens for heat in headline.FACTORS}
+def _list_measured() -> Iterator[OtherSpeed]:
+    tokens = {heat: headline.get_round(heat).tokens for heat in headline.load_headline().rounds}
     yield OtherSpeed(
-        "At the top of this page, README",
+        f"At the top of this page, {PAGES['drafting_methods'].title}, README",
         headline.format_headline("1"),
-        f"temperature 1, gamma {headline.GAMMA}, {headline.RUNS} runs",
+        f"temperature 1, gamma {headline.load_headline().gamma}, {headline.load_headline().runs} runs of {headline.load_headline().prompts} texts",
     )
     yield OtherSpeed(
         "README, temperature 0", headline.format_headline("0"), f"a round writes {tokens['0']:.2f} tokens instead of {tokens['1']:.2f}"
     )  # fmt: skip
-    value, low, high = headline.OLDER_FACTORS["1"]
+    value, low, high = headline.OLDER_SPEEDS["1"]
     yield OtherSpeed("README, older CPU", f"{value:.2f} ({low:.2f} to {high:.2f})", headline.OLDER_MACHINE)
     record = read_file_or(gpu_costs.FOLDER / "h200.json", gpu_costs.GpuCosts.from_json, None)
     for dtype in ("float32", "bfloat16"):
@@ -75,15 +73,6 @@ def _list_texts() -> Iterator[OtherSpeed]:
 
 def _compare_clocks(passage: Passage) -> float:
     return passage.speculative.speed / passage.target.speed
-
-
-def _list_methods() -> Iterator[OtherSpeed]:
-    comparison = load_recorded_comparisons().get("1")
-    row = comparison.row("draft") if comparison else None
-    if comparison and row and (speed := compute_speed(row, comparison)):
-        settings = comparison.settings
-        why = f"gamma {settings.gamma}, {comparison.runs} short runs of {settings.max_new_tokens} tokens"
-        yield OtherSpeed(PAGES["drafting_methods"].title, f"{speed.value:.2f} ({speed.low:.2f} to {speed.high:.2f})", why)
 
 
 def _list_predictions(model: RoundModel, plan: SpeedPlan | None, batches: BatchSpeeds | None) -> Iterator[OtherSpeed]:

@@ -95,9 +95,9 @@ class RoundModel:
         return compute_wall_clock_factor(alpha, gamma, c)
 
 
-def build_bench_model(batches: BatchSpeeds | None) -> RoundModel:
-    """Of the shipped pair on the machine of ``bench``, at temperature 1. Other passes are longer in proportion to those of ``batches``."""
-    gamma, found = headline.GAMMA, headline.load_bench_round("1")
+def build_headline_model(batches: BatchSpeeds | None) -> RoundModel:
+    """Of the shipped pair on the machine of the headline, at temperature 1. Other passes are longer in proportion to those of ``batches``."""
+    gamma, found = headline.load_headline().gamma, headline.get_round("1")
     passes = {one: found.target_pass * (_interpolate_pass(batches, one) / _interpolate_pass(batches, gamma)) for one in GAMMAS}
     step = found.drafting / gamma
     c = round(step, 2)  # as its slider shows it; what is left of a step counts as drafting beyond gamma c
@@ -105,7 +105,7 @@ def build_bench_model(batches: BatchSpeeds | None) -> RoundModel:
     drafting = {one: beyond.get(one, 0.0) + one * (step - c) for one in GAMMAS}
     return RoundModel(
         find_acceptance_rate(found.tokens, gamma), c, gamma, passes, found.rest, drafting, MEASURED, "two CPU cores",
-        f"{headline.describe_interval('1').rstrip('.')}; {headline.RUNS} runs of specviz bench, {headline.MACHINE}.", batches,
+        f"{headline.describe_interval('1').rstrip('.')}; {headline.load_headline().runs} interleaved runs, {headline.MACHINE}.", batches,
     )  # fmt: skip
 
 
@@ -139,14 +139,12 @@ def build_unknown_model(alpha: float = 0.5, gamma: int = 3, c: float = 0.2) -> R
 
 
 def build_machine_model(pair: RoundModel, costs: CostModel, draft_layers: int | None) -> RoundModel:
-    """The tokens of a pair with the costs of another machine, at the gamma that is best there."""
+    """The tokens of a pair with the costs of another machine, at the pair's own gamma, so that its speeds of two machines differ by the costs alone."""
     draft = costs.find_draft(draft_layers)
     unit = costs.target_only
     passes = {gamma: costs.compute_pass(1 + gamma) / unit for gamma in GAMMAS}
     c = draft.step / unit
-    there = RoundModel(pair.alpha, c, 1, passes, draft.rest / unit, {}, COMPUTED, costs.title, costs.describe())
-    gamma, _ = there.find_best_gamma(pair.alpha, c)
-    return RoundModel(pair.alpha, c, gamma, passes, there.rest, {}, COMPUTED, costs.title, costs.describe())
+    return RoundModel(pair.alpha, c, pair.gamma, passes, draft.rest / unit, {}, COMPUTED, costs.title, costs.describe())
 
 
 def extend_passes(timed: Mapping[int, float]) -> dict[int, float]:

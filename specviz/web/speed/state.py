@@ -23,7 +23,7 @@ from specviz.web.hosting.limits import check_text
 from specviz.web.speed.round_model import (
     UNKNOWN,
     RoundModel,
-    build_bench_model,
+    build_headline_model,
     build_machine_model,
     build_plan_model,
     build_unknown_model,
@@ -242,8 +242,8 @@ def _build_pair_model(
     if plan is None or plan.settings.pair != question.pair:
         return build_unknown_model(), None
     layers = plan.models.get("draft", {}).get("layers")
-    if question.pair == headline.PAIR:
-        return build_bench_model(batches), layers
+    if question.pair == headline.load_headline().pair:
+        return build_headline_model(batches), layers
     if question.has_own_pair:
         return build_plan_model(
             plan, None, "this machine", f"Predicted from your text, temperature {plan.settings.temperature:g}."

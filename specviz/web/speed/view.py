@@ -46,7 +46,7 @@ from specviz.web.speed import (
     words,
     work,
 )
-from specviz.web.speed.round_model import COMPUTED, MEASURED, RoundModel, build_bench_model
+from specviz.web.speed.round_model import COMPUTED, MEASURED, RoundModel, build_headline_model
 from specviz.web.speed.state import (
     FIRST,
     TABS,
@@ -441,7 +441,7 @@ def show_batches(choice: PlanChoice, kind: str) -> None:
     if batches is None:
         st.caption("There is no recorded measurement of several texts at once.")
         return
-    model, (key, origin) = build_bench_model(batches), choose_rounds(batches, choice)
+    model, (key, origin) = build_headline_model(batches), choose_rounds(batches, choice)
     (number, said), dip = words.describe_batches(model, batches), words.explain_dip(model, batches)
     left, right = st.columns(2, gap="large")
     with left, open_screen("speed", "batch"):

@@ -30,8 +30,8 @@ def describe_answer(pair: str, model: RoundModel, has_moved: bool) -> str:
         return f"{HOLLOW} **Computed** for these sliders; {'measured' if model.kind == MEASURED else 'at first'}: {begin:.2f}×."
     if model.kind != MEASURED:
         return f"{how}."
-    _, low, high = headline.FACTORS["1"]
-    return f"{how}, 95% interval {low:.2f} to {high:.2f}. {TEXTS['known']}"
+    speed = headline.get_speed("1")
+    return f"{how}, 95% interval {speed.low:.2f} to {speed.high:.2f}. {TEXTS['known']}"
 
 
 def name_machine_fold(question: SpeedQuestion, shown: SpeedPlan | None, batches: BatchSpeeds | None) -> str:
@@ -49,13 +49,16 @@ def introduce_plan(state: SpeedState, plan: SpeedPlan | None) -> str:
     if state.has_own_result:
         return f"The speed for your {'prompts' if plan.of_prompts else 'text'}, predicted without running speculative decoding."
     said = f"The speed for one story, {plan.text['name']}, predicted without running speculative decoding."
-    heat, row = f"{plan.settings.temperature:g}", next((one for one in plan.checked if one.gamma == headline.GAMMA), None)
+    heat, row = (
+        f"{plan.settings.temperature:g}",
+        next((one for one in plan.checked if one.gamma == headline.load_headline().gamma), None),
+    )
     if headline.find_headline(plan.settings) is None or plan.settings.proposer != "draft" or row is None or row.factor is None:
         return said
-    bench = headline.load_bench_round(heat)
+    bench = headline.get_round(heat)
     rarely = "less" if row.tokens.value < bench.tokens else "more"
     return (
-        f"{said} Its draft tokens are accepted {rarely} often than those of the benchmark, so with {headline.GAMMA} of them {row.factor.value:.2f}× is "
+        f"{said} Its draft tokens are accepted {rarely} often than those of the benchmark, so with {headline.load_headline().gamma} of them {row.factor.value:.2f}× is "
         f"measured here, not {bench.factor:.2f}×."
     )
 

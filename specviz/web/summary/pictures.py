@@ -11,7 +11,7 @@ from specviz.speed.records.cost_model import load_cost_models
 from specviz.web.one_round.words import GPU
 from specviz.web.one_token.payload import FIRST_PRESET, GRID, PRESETS, TEXTS
 from specviz.web.questions.figures import Bar, BarGroup, BarPicture, build_token_bars
-from specviz.web.speed.round_model import RoundModel, build_bench_model
+from specviz.web.speed.round_model import RoundModel, build_headline_model
 from specviz.web.summary.words import SUMMARY
 
 DRAFTED = 3  # draft tokens of the round whose pass is timed, as in the recorded one of One round
@@ -57,7 +57,7 @@ def _compare_speeds() -> BarPicture:
     model, rows, many = _compute_batch_speed()
     speeds = (
         (WORDS["alone"], "plain", 1.0),
-        (WORDS["single"], "strong", headline.FACTORS[HEAT][0]),
+        (WORDS["single"], "strong", headline.get_speed(HEAT).value),
         (WORDS["many"].format(rows=rows), "strong", many),
     )
     groups = tuple(BarGroup(name, (Bar(((role, speed),), f"{speed:.2f}×"),)) for name, role, speed in speeds)
@@ -68,8 +68,8 @@ def _compare_speeds() -> BarPicture:
 def _compute_batch_speed() -> tuple[RoundModel, int, float]:
     """The model of How fast?, the most texts that were timed at once, and its speed with them."""
     batches = read_file(ASSETS / "traces" / "batches.json", BatchSpeeds.from_json)
-    rows, model = batches.rows[-1], build_bench_model(batches)
-    return model, rows, model.compute_speed(model.alpha, model.c, headline.GAMMA, rows)
+    rows, model = batches.rows[-1], build_headline_model(batches)
+    return model, rows, model.compute_speed(model.alpha, model.c, headline.load_headline().gamma, rows)
 
 
 def _name_large_model() -> str:
@@ -80,12 +80,12 @@ def _name_large_model() -> str:
 
 def describe_conditions() -> str:
     """Where the numbers of all pictures are from. Raises KeyError where the costs of the large model are missing."""
-    round_ = headline.load_bench_round(HEAT)
+    round_ = headline.get_round(HEAT)
     return WORDS["conditions"].format(
         where=_name_large_model(),
         machine=headline.MACHINE,
         temperature=HEAT,
-        gamma=headline.GAMMA,
+        gamma=headline.load_headline().gamma,
         none=f"{1.0 / round_.cost:.2f}",  # a round commits one token if all are rejected
     )
 

@@ -58,13 +58,14 @@ def test_the_race_shows_the_whole_texts_with_the_speed_that_whole_text_shows():
 
 def test_the_recorded_race_leads_with_the_speed_of_the_benchmark_and_a_visitors_with_its_own_alone():
     assert (
-        RACE["average"]["gain"] == f"{headline.FACTORS['1'][0]:.2f}" and headline.describe_interval("1") in RACE["average"]["how"]
+        RACE["average"]["gain"] == f"{headline.get_speed('1').value:.2f}"
+        and headline.describe_interval("1") in RACE["average"]["how"]
     )
     assert build_front_payload(PASSAGE, recorded=False)["race"]["average"] is None
     for settings in (replace(PASSAGE.settings, pair="another"), replace(PASSAGE.settings, top_k=5)):
         assert build_front_payload(replace(PASSAGE, settings=settings), recorded=True)["race"]["average"] is None
     greedy = replace(PASSAGE, settings=replace(PASSAGE.settings, temperature=0.0))
-    assert build_front_payload(greedy, recorded=True)["race"]["average"]["gain"] == f"{headline.FACTORS['0'][0]:.2f}"
+    assert build_front_payload(greedy, recorded=True)["race"]["average"]["gain"] == f"{headline.get_speed('0').value:.2f}"
 
 
 @pytest.mark.parametrize(("rounds", "compared"), [(1, False), (12, True)])
@@ -144,7 +145,7 @@ def test_the_second_scene_opens_on_a_draft_that_is_slower_than_none_and_has_the_
         speeds[name] = compute_expected_tokens(share, GAMMA) / cost
     assert speeds["bad"] < 0.8 and 1.2 < speeds["usual"] < speeds["good"], "a bad draft costs speed"
     assert texts["opening"][0] == texts["opening"][-1] == "usual" and "bad" in texts["opening"]
-    assert cost == pytest.approx(headline.load_bench_round("1").tokens / headline.FACTORS["1"][0])
+    assert cost == pytest.approx(headline.get_round("1").tokens / headline.get_speed("1").value)
 
 
 def test_the_speed_of_a_large_target_is_what_how_fast_opens_with_and_says_that_it_is_computed():

@@ -30,7 +30,7 @@ from specviz.web.questions.questions import (
     load_recorded_runs,
 )
 from specviz.web.speed.batch_figures import estimate_speeds
-from specviz.web.speed.round_model import build_bench_model
+from specviz.web.speed.round_model import build_headline_model
 
 RECORDED = load_recorded_runs()
 ASKED = {one.key: one for one in list_questions(RECORDED)}
@@ -90,7 +90,7 @@ def test_a_speed_stands_with_what_it_was_measured_under_and_with_its_interval():
             assert bar.interval is None or bar.interval[0] <= bar.parts[0][1] <= bar.interval[1]
     batches, picture = RECORDED.batches, find_right_option("when-not").picture
     assert "temperature 1, AMD EPYC, 2 threads" in ASKED["when-not"].situation and picture.interval == "95% interval"
-    model = build_bench_model(batches)
+    model = build_headline_model(batches)
     for rows, factor, row in zip(batches.rows, estimate_speeds(model, batches), picture.groups, strict=True):
         gamma, speed = model.find_best_gamma(model.alpha, model.c, rows)
         assert row.bars[0].parts == (("strong" if rows == 1 else "plain", speed),), "the point of How fast? is this bar"
@@ -113,7 +113,7 @@ def test_no_time_is_in_milliseconds_which_differ_from_one_record_to_another():
     assert not re.search(r"millisecond|\bms\b", json.dumps(payload))
     small, same = find_right_option("faster").picture.groups[1:]
     methods = RECORDED.methods
-    shown = [methods.row(key).ms.value / methods.row("target").ms.value for key in ("draft", "oracle")]
+    shown = [1.0 / methods.row(key).speed.value for key in ("draft", "oracle")]
     assert [group.bars[0].parts[0][1] for group in (small, same)] == pytest.approx(shown) and shown[0] < 1.0 < shown[1]
 
 
@@ -271,7 +271,7 @@ def test_a_question_with_two_right_answers_or_a_bar_of_an_unknown_kind_is_refuse
 def test_one_text_gains_most_and_from_four_on_little_is_left():
     """What the answer says of all numbers from four on is true of each of them, and their intervals are apart from that of one text."""
     batches = RECORDED.batches
-    one, two, *others = estimate_speeds(build_bench_model(batches), batches)
+    one, two, *others = estimate_speeds(build_headline_model(batches), batches)
     assert batches.rows[:3] == (1, 2, 4) and "from four on" in find_right_option("when-not").explanation
     assert one.low > 1.0 and max(each.high for each in others) < one.low and two.value < one.value
     assert all(each.value - 1.0 < 0.3 * (one.value - 1.0) for each in others), "little or nothing"

@@ -126,7 +126,7 @@ def test_pass_times_of_the_same_machine_give_a_chains_timed_speed_and_too_much_f
     computed = open_methods("two-cpu-cores").apply_costs(measured)
     speeds = {key: [words.compute_speed(one.row(key), one) for one in (computed, measured)] for key in ("draft", "tree-wide")}
     there, here = speeds["draft"]
-    assert here.low <= there.value <= here.high
+    assert here.low <= 1.1 * there.value and there.value <= 1.1 * here.high, "of one day's passes and another's rounds"
     there, here = speeds["tree-wide"]
     assert there.value > here.high
 

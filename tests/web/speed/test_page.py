@@ -19,12 +19,13 @@ from specviz.speed.records.cost_model import load_cost_models
 from specviz.speed.records.estimate import Estimate
 from specviz.speed.records.plan import PLAN_CHOICES, PLAN_DRAFTS, PLAN_GAMMAS, PLANS_SCHEMA, PlanChoice, dump_plans, load_plans
 from specviz.theory import compute_expected_tokens, compute_wall_clock_factor
+from specviz.web.drafting_methods.state import load_recorded_comparisons
 from specviz.web.speed import batch_figures, export, other_speeds, surface_figures, timeline_figures, view, words, work
 from specviz.web.speed import plan_figures as figures
 from specviz.web.speed import study_figures as fast_study
 from specviz.web.speed.round_model import (
     RoundParts,
-    build_bench_model,
+    build_headline_model,
     build_machine_model,
     build_plan_model,
     build_unknown_model,
@@ -42,7 +43,6 @@ from tests.pages import PROMPT, FreeTicket, draw_first_paint
 from tests.speed.prediction.test_planning import TEXT, build_plan, curve
 
 ROOT = Path(__file__).resolve().parents[3]
-NAMES = ("target only, this project", "tokens per target pass", "a round: drafting")  # rows of a table in benchmarks.md
 
 
 @pytest.fixture
@@ -150,8 +150,8 @@ def test_the_best_length_stands_with_both_its_speeds_or_none_is_advised(key):
 def test_a_second_speed_of_the_pair_stands_beside_why_it_is_not_the_first():
     """The text differs, and with it how often its draft tokens are accepted: the reason points the way of the difference."""
     state = SpeedState(SpeedQuestion(load_example_text()), FairQueue())
-    plan, bench = state.shown_result, headline.load_bench_round("1")
-    row = next(one for one in plan.checked if one.gamma == headline.GAMMA)
+    plan, bench = state.shown_result, headline.get_round("1")
+    row = next(one for one in plan.checked if one.gamma == headline.load_headline().gamma)
     said = words.introduce_plan(state, plan)
     assert f"accepted {'less' if row.tokens.value < bench.tokens else 'more'} often than those of the benchmark" in said
     assert said.endswith(f"{row.factor.value:.2f}× is measured here, not {bench.factor:.2f}×.")
@@ -161,10 +161,10 @@ def test_a_second_speed_of_the_pair_stands_beside_why_it_is_not_the_first():
 
 def test_many_texts_begin_at_the_headline_and_say_what_the_sliders_say(monkeypatch):
     batches = load_batches()
-    model, sizes = build_bench_model(batches), batches.rows
+    model, sizes = build_headline_model(batches), batches.rows
     figure = batch_figures.plot_model_speeds(model, batches)
     speeds = next(trace.y for trace in figure.data if trace.name == "with a draft")
-    assert speeds[0] == pytest.approx(headline.FACTORS["1"][0])
+    assert speeds[0] == pytest.approx(headline.get_speed("1").value)
     assert list(speeds) == [
         max(model.compute_speed(model.alpha, model.c, gamma, texts) for gamma in range(1, 17)) for texts in sizes
     ]
@@ -175,7 +175,7 @@ def test_many_texts_begin_at_the_headline_and_say_what_the_sliders_say(monkeypat
         patched.setattr(words, "find_dip", lambda *_: None)
         assert "the more texts run at once, the less a draft brings." in words.describe_batches(model, batches)[1]
     found = batch_figures.estimate_speeds(model, batches)
-    assert (found[0].low, found[0].high) == pytest.approx(headline.FACTORS["1"][1:])
+    assert (found[0].low, found[0].high) == pytest.approx((headline.get_speed("1").low, headline.get_speed("1").high))
     slower = [str(texts) for texts, one in zip(sizes, found, strict=True) if one.high < 1.0]
     assert slower == ["8"] and words.explain_dip(model, batches).startswith("With 8 texts a draft is even slower than none")
     assert any(one.value < 1.0 <= one.high for one in found), "a speed below 1 whose interval holds 1 is not called slower"
@@ -183,7 +183,7 @@ def test_many_texts_begin_at_the_headline_and_say_what_the_sliders_say(monkeypat
 
 def test_a_pass_over_one_token_is_1_in_the_picture_of_passes_and_longer_ones_are_those_of_the_lanes():
     batches = load_batches()
-    model = build_bench_model(batches)
+    model = build_headline_model(batches)
     at = [1, *(gamma + 1 for gamma in batches.gammas)].index(1 + model.gamma)
     figure = batch_figures.plot_pass_costs(batches)
     lines = {trace.name: trace.y for trace in figure.data if not trace.name.endswith("the jump")}
@@ -191,7 +191,7 @@ def test_a_pass_over_one_token_is_1_in_the_picture_of_passes_and_longer_ones_are
     few, many = (model.compute_parts(model.gamma, model.c, texts).target_pass for texts in (1, 64))
     assert lines["64 texts"][at] / lines["one text"][at] == pytest.approx(many / few)
     said = batch_figures.describe_pass_costs(batches)
-    top = headline.load_bench_round("1").target_pass
+    top = headline.get_round("1").target_pass
     assert f"(the {top:.2f} at the top was timed within rounds" in said, "another number for one pass stands with its reason"
     assert f"{top:.2f}" != f"{lines['one text'][at]:.2f}", "else there is nothing to explain"
     assert all(f"takes {lines[name][at] - 1.0:.0%} longer" in said for name in ("one text", "64 texts"))
@@ -217,7 +217,7 @@ def test_only_dots_lead_over_the_jump_between_two_passes_that_were_timed_and_the
 
 def test_the_dip_stands_where_drafting_leaves_the_quick_passes():
     """By the record: one more draft token takes a pass of so many texts over the limit, which costs most just there."""
-    batches, model = load_batches(), build_bench_model(load_batches())
+    batches, model = load_batches(), build_headline_model(load_batches())
     few, many = batch_figures.find_dip(model, batches)
     assert batch_figures.QUICK_TOKENS == HALVED and few <= HALVED < 2 * few and many > HALVED
     growth = {texts: batches.estimate_cost(texts, 1).value for texts in batches.rows}
@@ -230,7 +230,7 @@ def test_the_dip_stands_where_drafting_leaves_the_quick_passes():
     steady = replace(
         batches, rows=batches.rows[:3], passes=batches.passes[:3], drafting=batches.drafting[:3], rule=batches.rule[:3]
     )
-    assert words.explain_dip(build_bench_model(steady), steady) == "", "no dip, no reason"
+    assert words.explain_dip(build_headline_model(steady), steady) == "", "no dip, no reason"
 
 
 @pytest.mark.parametrize(
@@ -347,15 +347,15 @@ def test_numbers_of_passes_and_tokens_have_three_digits_and_whole_ones_no_decima
 
 
 def test_the_sliders_begin_at_the_measured_speed_of_the_pair():
-    """Its own timed costs, the rule and the work between passes among them: the formula gives what ``bench`` measured, and no other gamma more."""
-    model, found = build_bench_model(load_batches()), headline.load_bench_round("1")
+    """Its own timed costs, the rule and the work between passes among them: the formula gives what the headline measured, and no other gamma more."""
+    model, found = build_headline_model(load_batches()), headline.get_round("1")
     parts = model.compute_parts(model.gamma, model.c)
-    assert model.compute_speed(model.alpha, model.c, model.gamma) == pytest.approx(headline.FACTORS["1"][0])
+    assert model.compute_speed(model.alpha, model.c, model.gamma) == pytest.approx(headline.get_speed("1").value)
     assert compute_expected_tokens(model.alpha, model.gamma) == pytest.approx(found.tokens)
     assert (parts.target_pass, parts.cost) == pytest.approx((found.target_pass, found.cost))
     assert parts.step == round(found.drafting / 3, 2), "three times what the slider shows is what the sum shows"
     shown = timeline_figures.build_round_sum(model.alpha, parts)
-    assert f"<b>{3 * parts.step:.2f}</b>" in shown and 3 * float(f"{parts.step:.0%}".rstrip("%")) == pytest.approx(51.0)
+    assert f"<b>{3 * parts.step:.2f}</b>" in shown
     exact = found.drafting / 3
     for gamma, texts in ((1, 1), (3, 1), (2, 8), (3, 64)):  # all costs stay what was timed
         other = replace(model, c=exact, drafting={one: value - one * (exact - model.c) for one, value in model.drafting.items()})
@@ -378,7 +378,7 @@ def test_the_model_of_a_plan_begins_at_its_prediction(key):
 
 def test_many_texts_turn_the_advice_around_as_it_was_timed():
     """Hand check: parts of a round grow as the record's do; with 64 texts no gamma pays in the model, nor beyond noise in the record."""
-    batches, model = load_batches(), build_bench_model(load_batches())
+    batches, model = load_batches(), build_headline_model(load_batches())
     few, many = model.compute_parts(3, model.c, 1), model.compute_parts(3, model.c, 64)
     assert many.target_pass / few.target_pass == pytest.approx(
         batches.estimate_cost(64, 3).value / batches.estimate_cost(1, 3).value
@@ -397,9 +397,13 @@ def test_many_texts_turn_the_advice_around_as_it_was_timed():
 def test_the_large_number_is_marked_as_measured_or_computed_like_the_points_over_batch_sizes():
     """Filled: measured, hollow: computed, in words, in the legend and in the chart; the fold names the speed that a server's GPU gives."""
     batches = load_batches()
-    model, question = build_bench_model(batches), SpeedQuestion("")
+    model, question = build_headline_model(batches), SpeedQuestion("")
     filled, hollow = words.describe_answer("storybook", model, False), words.describe_answer("storybook", model, True)
-    assert filled.startswith("● **Measured**") and hollow.startswith("○ **Computed**") and hollow.endswith("measured: 1.42×.")
+    assert (
+        filled.startswith("● **Measured**")
+        and hollow.startswith("○ **Computed**")
+        and hollow.endswith(f"measured: {headline.get_speed('1').value:.2f}×.")
+    )
     assert all(sign in view.TEXTS["batch"] for sign in ("● Measured", "○ Computed"))
     named = {trace.name: trace for trace in batch_figures.plot_model_speeds(model, batches).data}
     assert named["with a draft"].marker.symbol == "circle-open" and list(named["measured"].x) == [0]
@@ -412,22 +416,21 @@ def test_the_large_number_is_marked_as_measured_or_computed_like_the_points_over
 
 
 def test_another_machine_has_its_own_costs_and_this_pairs_acceptance():
-    pair, costs = build_bench_model(load_batches()), load_cost_models()["h200-8b"]
+    pair, costs = build_headline_model(load_batches()), load_cost_models()["h200-8b"]
     model = build_machine_model(pair, costs, 1)
     draft = costs.find_draft(1)
     assert (model.alpha, model.kind, model.batches) == (pair.alpha, "computed", None)
     cost = (model.gamma * draft.step + costs.compute_pass(1 + model.gamma) + draft.rest) / costs.target_only
     assert model.compute_parts(model.gamma, model.c).cost == pytest.approx(cost)
-    assert model.find_best_gamma(model.alpha, model.c)[0] == model.gamma and costs.title in words.describe_answer(
-        "storybook", model, False
-    )
+    assert model.gamma == pair.gamma and costs.title in words.describe_answer("storybook", model, False)
 
 
 def test_every_speed_of_the_pair_is_listed_from_its_record_once(recorded_plan):
     batches = load_batches()
-    found = other_speeds.list_other_speeds(build_bench_model(batches), recorded_plan, batches)
+    found = other_speeds.list_other_speeds(build_headline_model(batches), recorded_plan, batches)
     assert (
-        found[0].place == "At the top of this page, README" and len({(one.place, one.why) for one in found}) == len(found) == 12
+        found[0].place == "At the top of this page, Drafting methods, README"
+        and len({(one.place, one.why) for one in found}) == len(found) == 11
     )
     said = {one.place: one.speed for one in found}
     assert said["README, temperature 0"] == headline.format_headline("0")
@@ -435,28 +438,33 @@ def test_every_speed_of_the_pair_is_listed_from_its_record_once(recorded_plan):
     assert all(one.why and float(one.speed.split(" ")[0]) > 1.0 for one in found)
 
 
-def test_the_numbers_of_bench_are_those_of_the_benchmarks():
-    """The parts of a round, and an older machine's speeds, as docs/reference/benchmarks.md has them."""
-    text = (ROOT / "docs/reference/benchmarks.md").read_text(encoding="utf-8")
-    for heat, column in (("0", 0), ("1", 1)):
-        row = headline.load_bench_round(heat)
-        cells = {
-            name: next(line for line in text.splitlines() if line.startswith(f"| {name}")).split("|")[2 + column]
-            for name in NAMES
-        }
-        rate, tokens = float(cells[NAMES[0]].split("(")[0]), cells[NAMES[1]]
-        parts = [float(one) * rate / 1000 for one in cells[NAMES[2]].split(",")]
-        assert row.tokens == float(tokens)
-        assert [row.drafting, row.target_pass] == pytest.approx(parts[:2])
-        value, low, high = headline.OLDER_FACTORS[heat]
-        assert f"{value} ({low} to {high})" in next(line for line in text.splitlines() if line.startswith("| Zen 3, 26 November"))
-
-
-def test_one_speed_leads_and_it_is_that_of_bench():
-    """README and benchmarks.md have the numbers of assets/bench.toml, which the page names first (test above)."""
+def test_one_speed_leads_and_it_is_that_of_the_recorded_methods():
+    """README and benchmarks.md have the speeds and tokens of the draft model's row, and an older machine's speeds, which pages name."""
+    found = headline.load_headline()
+    recorded = load_recorded_comparisons()
+    assert {heat: recorded[heat].row("draft").speed for heat in ("0", "1")} == found.speeds
     for name in ("README.md", "docs/reference/benchmarks.md"):
         text = (ROOT / name).read_text(encoding="utf-8").replace("*", "")
         assert " | ".join(headline.format_headline(heat) for heat in ("0", "1")) in text, name
+        assert " | ".join(f"{headline.get_round(heat).tokens:.2f}" for heat in ("0", "1")) in text, name
+        assert f"{found.runs} interleaved runs" in text and found.date in text, name
+    for heat in ("0", "1"):
+        value, low, high = headline.OLDER_SPEEDS[heat]
+        assert f"{value} ({low} to {high})" in next(line for line in text.splitlines() if line.startswith("| Zen 3, 26 November"))
+
+
+def test_the_parts_of_the_headlines_round_are_those_of_its_runs():
+    for heat in ("0", "1"):
+        row, target, round_ = (
+            *(load_recorded_comparisons()[heat].row(key) for key in ("draft", "target")),
+            headline.get_round(heat),
+        )
+        parts = [row.timing[name] / target.ms.value for name in ("draft", "target")]
+        assert [round_.drafting, round_.target_pass] == pytest.approx(parts)
+        assert round_.cost == pytest.approx(row.per_pass / row.speed.value)
+        assert sum(row.timing.values()) / target.ms.value == pytest.approx(round_.cost, rel=0.1), (
+            "means of rounds against the median of runs"
+        )
 
 
 def test_what_the_surface_says_follows_from_the_formula():

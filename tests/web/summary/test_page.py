@@ -17,7 +17,7 @@ from specviz.web.one_round.words import GPU, describe_large_pass
 from specviz.web.one_token.payload import FIRST_PRESET, GRID, PRESETS
 from specviz.web.questions.figures import Bar, BarGroup, BarPicture
 from specviz.web.speed.batch_figures import estimate_speeds
-from specviz.web.speed.round_model import build_bench_model
+from specviz.web.speed.round_model import build_headline_model
 from specviz.web.summary.pictures import DRAFTED, build_picture_html, build_pictures, describe_conditions
 from specviz.web.summary.view import build_points, link_pages
 from specviz.web.summary.words import SUMMARY, list_commands, set_variables
@@ -78,15 +78,21 @@ def test_accepted_and_replaced_of_each_token_add_up_to_p():
 
 def test_the_speeds_are_those_of_every_page():
     alone, one, many = (group.bars[0].parts[0][1] for group in PICTURES["speed"].groups)
-    assert alone == 1.0 and one == headline.FACTORS["1"][0] and many < 1.0, "many texts lose"
+    assert alone == 1.0 and one == headline.get_speed("1").value and many < 1.0, "many texts lose"
     batches = read_file(ASSETS / "traces" / "batches.json", BatchSpeeds.from_json)
-    model = build_bench_model(batches)
-    assert many == model.compute_speed(model.alpha, model.c, headline.GAMMA, 64)
+    model = build_headline_model(batches)
+    assert many == model.compute_speed(model.alpha, model.c, headline.load_headline().gamma, 64)
     assert PICTURES["speed"].groups[2].name.startswith("64 ")
     assert f"{many:.2f}" == f"{estimate_speeds(model, batches)[-1].value:.2f}", "the last point of How fast? says the same"
     assert f"{model.alpha:.0%} accepted" in PICTURES["speed"].title and "tiny models" in PICTURES["speed"].title
-    lost = headline.FACTORS["1"][0] / headline.load_bench_round("1").tokens  # one token in the time of a round
-    for words in (headline.MACHINE, "temperature 1", "computed", f"{headline.GAMMA} draft tokens a round", f"{lost:.2f} times"):
+    lost = headline.get_speed("1").value / headline.get_round("1").tokens  # one token in the time of a round
+    for words in (
+        headline.MACHINE,
+        "temperature 1",
+        "computed",
+        f"{headline.load_headline().gamma} draft tokens a round",
+        f"{lost:.2f} times",
+    ):
         assert words in describe_conditions()
     said = next(one for one in SUMMARY["sentence"] if one["key"] == "speed")["more"]
     assert f"here {batches.rows[-1]} texts" in said, "the sentence names the bar that loses"
