@@ -465,11 +465,12 @@ def compare_reports(
         test["name"] == f"{RATE} 0" for test in answer["tests"]
     )  # positions in certificates of earlier versions
     for before, after in zip(answer["tests"], build_answer(redrawn_report)["tests"], strict=True):
-        if is_counted_from_zero and before["name"].startswith(RATE):
-            before = before | {"name": f"{RATE} {int(before['name'].removeprefix(RATE)) + 1}"}
-        if before["name"] not in JOINT:
+        name = before["name"]
+        if is_counted_from_zero and name.startswith(RATE):
+            before = before | {"name": f"{RATE} {int(name.removeprefix(RATE)) + 1}"}
+        if name not in JOINT:
             why = explain_difference(before, after, inside)
-            yield FieldResult(f"{where}: {before['name']}", ALTERED if why else CONFIRMED, why or "drawn again, it is the same")
+            yield FieldResult(f"{where}: {name}", ALTERED if why else CONFIRMED, why or "drawn again, it is the same")
 
 
 def _compare_borderline(where: str, stored_count: int, redrawn_count: int | None) -> FieldResult:

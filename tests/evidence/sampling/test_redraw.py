@@ -96,7 +96,12 @@ def test_positions_of_earlier_certificates_count_from_zero(record):
     for number, test in enumerate(test for test in one["tests"] if test["name"].startswith("tokens with q > p at position")):
         assert test["name"].endswith(f" {number + 1}")
         test["name"] = f"tokens with q > p at position {number}"
-    assert all(line.state == CONFIRMED for line in compare_reports("1", one, stored, stored)) and one != record["answers"][0]
+    lines = list(compare_reports("1", one, stored, stored))
+    assert all(line.state == CONFIRMED for line in lines) and one != record["answers"][0]
+    named = {line.field for line in lines}
+    assert all(f"1: {test['name']}" in named for test in one["tests"] if "q > p" in test["name"]), (
+        "a line has the name in the file"
+    )
 
 
 def test_samples_are_redrawn_in_the_same_shards(monkeypatch, pair, record):
