@@ -56,7 +56,7 @@ def build_stamp() -> dict[str, Any]:
         "texts": {scene: TEXTS[scene] for scene in ("race", "overlap")},
         "written": written,
         "numbers": {"gain": race["gain"], "average": race["average"]["gain"], "writer": race["writer"], "cost": payload["cost"]},
-        "large": large["says"],
+        "large": f"{large['gain']} {large['says']}",
     }
 
 

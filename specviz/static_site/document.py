@@ -164,7 +164,7 @@ def _build_ending() -> str:
     """What was learned, what to read, how to cite, how to go on: as on the app's page Summary."""
     parts = "".join(
         f"<section><h3>{escape(part['title'])}</h3>\n{render_text(part['text'])}"
-        + "".join(f"{f'<p>{escape(says)}</p>' if says else ''}<pre>{escape(code)}</pre>" for says, code in list_commands(part))
+        + "".join(f"{f'<p>{escape(says)}</p>' if says else ''}<pre>{escape(code)}</pre>" for says, _, code in list_commands(part))
         + "</section>\n"
         for part in SUMMARY["part"]
     )

@@ -1,6 +1,7 @@
 // The front page: scenes below each other, one a screen. Each moves by itself while it is in view, and rests under reduced motion.
 
 import { h, say } from "../lib/dom.js";
+import { fill } from "../lib/fill.js";
 import { listenToKeys } from "../lib/keys.js";
 import { mounted } from "../lib/mount.js";
 import { markTerms } from "../lib/terms.js";
@@ -46,7 +47,7 @@ class FrontView {
 
   /** What comes below, at the lower edge of a scene. */
   makeWayOn(n) {
-    const way = h("button", { type: "button", class: "onto" }, `${this.scenes[n].title} ↓`);
+    const way = h("button", { type: "button", class: "onto" }, `${fill(this.texts.next, { title: this.scenes[n].title })} ↓`);
     way.addEventListener("click", () => this.goTo(n));
     return way;
   }

@@ -6,6 +6,7 @@ import { fill } from "../lib/fill.js";
 import { number, percent } from "../lib/numbers.js";
 
 const TOP = 0.5; // the largest probability that has room
+const TICKS = [0, 0.2, 0.4]; // of both axes
 const LEG = 1.4; // seconds from one draft to the next, and how long each stands
 const REST = 1.8;
 const STEP = 0.01;
@@ -48,13 +49,12 @@ export class Overlap {
     this.node = h("div", { class: "overlap" },
       h("div", { class: "picture" },
         h("p", { class: "caption above" }, h("b", {}, texts.prompt), key("p", texts.target), key("q", texts.draft), key("bad", texts.rejected)),
-        h("div", { class: "words", role: "group", "aria-label": texts.group }, ...this.slots.map(({ node }) => node))),
+        h("div", { class: "plot" }, makeAxis(), h("div", { class: "words", role: "group", "aria-label": texts.group }, ...this.slots.map(({ node }) => node)))),
       h("div", { class: "outcome" }, h("div", { class: "choices", role: "group", "aria-label": texts.choose }, ...this.choices), h("p", { class: "sum" }, this.share, h("span", {}, texts.accepted)),
-        h("p", { class: "cost" }, this.speed, ` ${texts.price}`)),
+        h("p", { class: "cost" }, this.speed, ` ${texts.price}`), this.equal),
       h("div", { class: "picture" },
         h("p", { class: "caption below" }, h("b", {}, texts.out), key("kept", texts.kept), key("left", texts.left), key("line", texts.line)),
-        h("div", { class: "words", "aria-hidden": "true" }, ...this.slots.map(({ under }) => under))),
-      this.equal,
+        h("div", { class: "plot", "aria-hidden": "true" }, makeAxis(), h("div", { class: "words" }, ...this.slots.map(({ under }) => under)))),
       h("details", { class: "about" }, h("summary", {}, texts.about), this.series));
     this.draw();
   }
@@ -148,6 +148,15 @@ export class Overlap {
       choice.setAttribute("aria-pressed", String(q.every((x, i) => Math.abs(x - this.q[i]) < 1e-3)));
     }
   }
+}
+
+/** Lines at some probabilities, with their numbers. */
+function makeAxis() {
+  return h("div", { class: "axis", "aria-hidden": "true" }, ...TICKS.map((at) => {
+    const tick = h("span", {}, String(at));
+    tick.style.bottom = `calc(var(--high) * ${at / TOP})`;
+    return tick;
+  }));
 }
 
 /** Up to a probability. */

@@ -20,25 +20,25 @@ export class Race {
     this.mirror = h("span", {}); // the typed text once more, so that a caret stands behind it before anybody clicks
     this.start = h("button", { type: "submit", class: "go" });
     this.hint = h("span", { class: "own" }, texts.own);
-    this.form = h("form", { class: "ask" }, h("label", { class: "typed" }, h("span", { class: "ghost", "aria-hidden": "true" }, this.mirror, h("i", { class: "caret" }), this.hint), this.input), this.start);
+    this.form = h("form", { class: "ask" }, h("label", { class: "typed" }, h("span", { class: "ghost", "aria-hidden": "true" }, this.mirror, h("i", { class: "caret" }), this.hint), this.input), this.pace, this.start);
     this.gain = h("p", { class: "gained" });
     this.busy = h("p", { class: "small", role: "status" });
     this.small = h("p", { class: "small origin" });
     this.about = h("details", { class: "about" }, h("summary", {}, texts.about), makeTokenLegend(["draft", "accepted", "rejected", "residual", "bonus", "target"]).node, this.small);
     this.notices = h("p", { class: "refused", role: "alert" });
-    this.writer = h("span", {});
-    this.large = h("span", { class: "large" });
+    this.large = h("p", { class: "computed" });
+    this.pace = h("span", { class: "pace" });
     this.lanes = [makeSide("target", texts, h("div", { class: "foot" }, h("p", { class: "why" }, texts.why), this.about)), makeSide("speculative", texts, makeShortLegend(texts.origins))];
-    const claim = h("div", { class: "claim" }, this.gain, h("p", { class: "machines" }, this.writer, this.large));
+    const claim = h("div", { class: "claim" }, this.gain, this.large);
     this.node = h("div", { class: "race" }, claim, this.form, this.notices, h("div", { class: "sides" }, ...this.lanes.map(({ node }) => node)), this.busy);
     this.form.addEventListener("submit", (event) => { event.preventDefault(); this.submit(); });
     this.input.addEventListener("input", () => this.drawButton());
     this.forgetKeys = listenToKeys({ ArrowRight: () => this.step(false), ArrowLeft: () => this.step(true) }, { ready: () => view.here === 0 && Boolean(this.data) });
   }
 
-  /** race: as race_payload.py builds it, null while a run is under way; live: what the server says, null where there is none; large: the speed with a large model, how it is known, and where it is explained. */
+  /** race: as race_payload.py builds it, null while a run is under way; live: what the server says, null where there is none; large: the speed with a large model, whose it is, how it is known, and where it is explained. */
   update({ race, live, large, doors }, ask) {
-    if (!this.large.hasChildNodes() && large.says) this.large.append(large.says, ...(doors.speed ? [" ", h("a", { href: doors.speed + large.query }, `${this.texts.fast} →`)] : []));
+    if (!this.large.hasChildNodes() && large.gain) this.large.append(...makeClaim(large.gain, this.texts.computed, large.says, ...(doors.speed ? [" ", h("a", { href: doors.speed + large.query }, `${this.texts.fast} →`)] : [])));
     this.how = large.how ?? "";
     if (live && live.asked !== this.live?.asked) this.dismissed = false; // an answer to what was asked last
     this.live = live;
@@ -127,12 +127,12 @@ export class Race {
     }
   }
 
-  /** How many times as fast the recorded pair is, and this text was; of a visitor's text, its own speed alone. The same whatever the clock shows. */
-  describeGain({ gain, average }) {
+  /** How many times as fast the recorded pair is on average; of a visitor's text, its own speed. The same whatever the clock shows. */
+  describeGain({ gain, average, writer }) {
     if (gain === null) return [this.texts.short];
-    if (average) return [h("b", {}, `${average.gain}×`), " ", h("strong", {}, this.texts.average), h("span", { class: "aloud" }, ","), " ", h("span", { class: "this" }, fill(this.texts.this, { gain: gain.toFixed(2) }))];
+    if (average) return makeClaim(`${average.gain}×`, this.texts.average, writer);
     if (gain < 1) return [fill(this.texts.slower, { gain: gain.toFixed(2) })];
-    return [h("b", {}, `${gain.toFixed(2)}×`), " ", h("strong", {}, this.texts.faster)];
+    return makeClaim(`${gain.toFixed(2)}×`, this.texts.faster, writer);
   }
 
   drawButton() {
@@ -141,6 +141,9 @@ export class Race {
     this.start.replaceChildren(h("span", {}, word), ` ${sign}`);
     say(this.mirror, this.input.value);
     show(this.hint, Boolean(this.live) && !own);
+    const factor = this.data?.factor ?? 1;
+    say(this.pace, fill(this.texts.spaced, { factor }));
+    show(this.pace, factor > 1 && !own);
     this.start.disabled = Boolean(this.live?.busy);
   }
 
@@ -148,13 +151,17 @@ export class Race {
     if (!this.data) return;
     say(this.busy, this.live?.busy || "");
     show(this.busy, Boolean(this.live?.busy));
-    const { origin, factor, lanes, sizes, average } = this.data, [alone, drafted] = lanes.map((lane) => seconds(lane.seconds));
+    const { origin, lanes, sizes, average, gain } = this.data, [alone, drafted] = lanes.map((lane) => seconds(lane.seconds));
     const parameters = sizes.flatMap((size, i) => (size ? [`${[this.texts.target, this.texts.speculative][i]}: ${size}.`] : []));
-    say(this.small, [average?.how, origin, ...parameters, fill(this.texts.timed, { alone, drafted }), factor > 1 ? fill(this.texts.spaced, { factor }) : "", this.how, this.live ? "" : this.texts.recorded].filter(Boolean).join(" "));
-    say(this.writer, [this.data.writer, this.large.hasChildNodes() ? " " : ""].filter(Boolean).join(";"));
+    say(this.small, [average?.how, origin, ...parameters, fill(this.texts.timed, { alone, drafted }), gain === null ? "" : fill(this.texts.this, { gain: gain.toFixed(2) }), this.how, this.live ? "" : this.texts.recorded].filter(Boolean).join(" "));
   }
 
   close() { this.forgetKeys(); }
+}
+
+/** A speed, how it is known, and beside it whose it is. */
+function makeClaim(speed, known, ...whose) {
+  return [h("b", {}, speed), " ", h("span", { class: "owner" }, h("strong", {}, known), h("span", { class: "aloud" }, ": "), h("span", {}, ...whose))];
 }
 
 /** ``foot``: what stands under the text. */
@@ -169,12 +176,12 @@ function makeShortLegend(origins) {
   return h("p", { class: "origins" }, ...origins.map(({ words, is }) => h("span", {}, `${words} `, ...is.map(([kind, name]) => h("span", { class: "token", "data-is": kind }, name)).flatMap((node, i) => (i ? [" ", node] : [node])))));
 }
 
-/** The time of one way, and what it has written by now: its words name what is drawn. */
+/** The time of one way, and what it has written in how many seconds by now: its words name what is drawn. */
 function makeStrip(key, texts) {
   const run = h("div", { class: "run" }), done = h("span", { class: "done" }, texts.done), count = h("b", { class: "count" }), unit = h("span", { class: "unit" }), spent = h("span", { class: "spent" }), took = h("span", { class: "took" });
   const drafting = key === "speculative" ? [" ", h("span", { class: "drafted" }, `${texts.and} `, h("span", { class: "swatch drafting" }), texts.drafting)] : [];
   const node = h("div", { class: `strip ${key}` }, h("div", { class: "time", "aria-hidden": "true" }, run, done),
-    h("p", { class: "written" }, count, " ", unit, " ", h("span", {}, h("span", { class: "swatch pass" }), spent), ...drafting, took));
+    h("p", { class: "written" }, count, " ", unit, " ", took, h("span", { class: "aloud" }, ":"), " ", h("span", { class: "parts" }, h("span", { class: "swatch pass" }), spent, ...drafting)));
   return { node, run, done, count, unit, spent, took };
 }
 
@@ -223,7 +230,7 @@ function drawSide(lane, data, now, texts, plain) {
   }
   const { strip } = lane, gone = Math.max(0, Math.min(now, data.seconds));
   strip.done.classList.toggle("shown", now >= data.seconds && data.seconds < ROOM * lane.end); // in what the other still needs
-  say(strip.took, now >= data.seconds ? `: ${seconds(data.seconds)}` : "");
+  say(strip.took, seconds(gone));
   say(strip.count, String(tokens));
   say(strip.unit, tokens === 1 ? texts.token : texts.tokens);
   say(strip.spent, fill(passes === 1 ? texts.pass : texts.passes, { n: passes }));

@@ -2,10 +2,9 @@
 
 import { h, say, show } from "./dom.js";
 import { fill } from "./fill.js";
-import { FIRST_SAMPLES, MOST_SAMPLES, countCells, findAxisEnd, findBands, listShareTicks } from "./samples.js";
+import { MOST_SAMPLES, countCells, findAxisEnd, findBands, listShareTicks } from "./samples.js";
 
 const SIDES = ["A", "B"];
-const WORDS = 2; // of the prompt, before a word that was drawn
 const LASTS = [2.4, 1.6]; // seconds in which the first samples are drawn, and later ones
 
 /** A page's game adds to it: keep(right), describeNext(), makeNext(), and ``say`` where its view speaks. */
@@ -15,6 +14,7 @@ export class Game {
     Object.assign(this, { view, texts });
     this.scale = SIDES.map((name) => h("div", { class: `track side${name}` }));
     this.heads = SIDES.map((name, side) => this.makeHead(name, side));
+    this.totals = SIDES.map((name) => h("span", { class: `total side${name}` }));
     this.count = h("span", { class: "drawn" });
     this.hint = h("span", {});
     this.more = steps.map((step) => {
@@ -36,19 +36,17 @@ export class Game {
   deal(game, wrong, first) {
     Object.assign(this, { game, wrong, first, answer: null });
     this.digits = SIDES.map((_, side) => (side === wrong ? game.wrong : game.right));
-    this.n = this.asked = FIRST_SAMPLES; // samples that are shown, and asked for: a picture from the start
+    this.n = this.asked = 0; // samples that are shown, and asked for
     this.cells = game.labels.length;
-    const end = game.prompt.split(" ").slice(-WORDS).join(" ");
-    for (const { wrote } of this.heads) say(wrote, fill(this.texts.last, { end }));
     this.rows = game.labels.map((label, i) => this.makeRow(label, i));
-    this.chart.replaceChildren(...this.rows.map(({ node }) => node), h("div", { class: "row scale" }, this.scale[0], h("i"), h("i"), h("i"), this.scale[1]));
+    this.chart.replaceChildren(...this.rows.map(({ node }) => node), h("div", { class: "row scale" }, this.scale[0], this.totals[0], h("i"), this.totals[1], this.scale[1]));
     say(this.title, fill(this.texts.title, { prompt: game.prompt, settings: game.settings }));
     say(this.hint, fill(this.texts.hint, game));
   }
 
   makeHead(name, side) {
-    const word = h("b", { class: "last" }, "…"), wrote = h("span", {});
-    const node = h("p", { class: `head side${name}` }, h("b", {}, fill(this.texts.decoder, { name })), " ", h("span", { class: "wrote" }, wrote, " ", word));
+    const word = h("b", { class: "last" }), wrote = h("span", { class: "wrote" }, this.texts.last, " ", word);
+    const node = h("p", { class: `head side${name}` }, h("b", {}, fill(this.texts.decoder, { name })), " ", wrote);
     const button = h("button", { type: "button", class: "name" }, fill(this.texts.name, { name }));
     button.addEventListener("click", () => this.choose(side));
     return { node, word, wrote, name: button };
@@ -64,6 +62,9 @@ export class Game {
   }
 
   nameToken(label) { return label ? this.texts.signs[label] ?? label : this.texts.others; }
+
+  /** Samples that the first draw brings. */
+  get firstDraw() { return this.more[0].step(0); }
 
   /** So many more samples of both. */
   draw(size) {
@@ -126,9 +127,9 @@ export class Game {
       h("p", { class: "power" }, fill(texts.power, values), luck, next && ` ${next}`), h("p", { class: "then" }, ...this.makeNext()));
   }
 
-  /** The axis of the samples that are asked for: it stays while they are drawn. Returns its end. */
+  /** The axis of the samples that are asked for, at first of the next ones: it stays while they are drawn. Returns its end. */
   drawScale() {
-    const top = findAxisEnd(this.game.probs, this.asked, this.digits.map((digits) => countCells(digits, this.first, this.asked, this.cells)));
+    const top = findAxisEnd(this.game.probs, this.asked || this.firstDraw, this.digits.map((digits) => countCells(digits, this.first, this.asked, this.cells)));
     if (top === this.top) return top;
     this.top = top;
     for (const track of this.scale) {
@@ -143,7 +144,7 @@ export class Game {
 
   paint() {
     this.counts = this.digits.map((digits) => countCells(digits, this.first, this.n, this.cells));
-    const n = this.n || 1, top = this.drawScale();
+    const n = this.n || this.firstDraw, top = this.drawScale(); // before the first sample: the room of the first ones
     const bands = findBands(this.game.probs, n);
     this.rows.forEach((row, i) => SIDES.forEach((_, side) => {
       const share = Math.min(1, this.counts[side][i] / n / top);
@@ -156,8 +157,10 @@ export class Game {
       say(row.numbers[side], this.n ? String(this.counts[side][i]) : "");
     }));
     SIDES.forEach((_, side) => {
-      const last = this.n ? this.game.labels[Number(this.digits[side][this.first + this.n - 1])] || "…" : "…";
-      say(this.heads[side].word, last);
+      const { word, wrote } = this.heads[side];
+      say(word, this.n ? this.nameToken(this.game.labels[Number(this.digits[side][this.first + this.n - 1])]) : "");
+      wrote.classList.toggle("none", !this.n);
+      say(this.totals[side], this.n ? fill(this.texts.of, { n: this.n.toLocaleString("en") }) : "");
       this.heads[side].name.disabled = !this.n || this.n < this.asked || Boolean(this.answer);
     });
     say(this.count, fill(this.texts.drawn, { n: this.n.toLocaleString("en") }));
@@ -170,6 +173,6 @@ export class Game {
     this.node.classList.toggle("answered", Boolean(this.answer));
     const outside = this.answer ? this.findOutside(this.wrong) : [];
     this.rows.forEach((row, i) => SIDES.forEach((_, side) => row.bars[side].classList.toggle("wrong", side === this.wrong && outside.includes(i))));
-    this.chart.setAttribute("aria-label", `${fill(this.texts.drawn, { n: this.n })} ${this.describeFarthest()}`);
+    this.chart.setAttribute("aria-label", `${fill(this.texts.drawn, { n: this.n })} ${this.n ? this.describeFarthest() : ""}`.trim());
   }
 }

@@ -1,7 +1,6 @@
 // Samples of a game: what each decoder wrote, the room that chance leaves to it, and the axis of the picture. Pure functions.
 
 export const MOST_SAMPLES = 1000; // samples of each decoder that a game may take
-export const FIRST_SAMPLES = 30; // samples that a game opens with
 const LEVEL = 0.99; // how often all bars of an exact decoder end in their boxes, at least
 
 /** How often each cell occurs among the first n samples of a side. */

@@ -18,6 +18,7 @@ class QuestionsView {
     this.chosen = null;
     this.mirror = makeMirror();
     this.headline = h("h2", { class: "headline" });
+    this.purpose = h("p", { class: "purpose" });
     this.count = h("b", {});
     this.dots = h("span", { class: "dots", role: "img" });
     this.progress = h("p", { class: "progress" }, this.count, this.dots);
@@ -30,7 +31,7 @@ class QuestionsView {
     this.anew = button("Start again", "forget all answers in this browser", () => this.startAgain(), "next");
     this.tally = h("p", { class: "tally" });
     this.node = h("section", { class: "stage questions", "aria-label": "Eight questions" },
-      h("header", {}, this.headline, this.progress), this.notices, this.stack, this.heard,
+      h("header", {}, h("div", { class: "title" }, this.headline, this.purpose), this.progress), this.notices, this.stack, this.heard,
       h("div", { class: "steps" }, this.next, this.onward, this.tally, this.anew, this.back));
     const forgetKeys = listenToKeys(this.keys(), { ready: () => Boolean(this.questions) });
     const forgetSpace = listenToKeys({ " ": () => this.goTo(this.at + 1) }, { ready: () => Boolean(this.room) }); // a clicker's
@@ -45,7 +46,8 @@ class QuestionsView {
     this.notices.append(...[...asked.said, ...notices].map((sentence) => h("p", {}, sentence)));
     this.answers = load(this.questions);
     say(this.headline, payload.headline);
-    say(this.onward, `Go on: ${payload.onward.title} →`);
+    say(this.purpose, payload.purpose);
+    say(this.onward, `Next: ${payload.onward.title} →`);
     this.onward.title = "the next page";
     this.onward.href = `${payload.onward.name}${ending}`;
     this.dots.append(...this.questions.map(() => h("i", { class: "dot" })));

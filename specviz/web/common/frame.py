@@ -30,7 +30,7 @@ SESSION_GONE = "The results of this page are no longer on the server. Please com
 FIRST, LAST, REASON_LAST = (
     "Start",
     "Start page",
-    "It has a new game every day.",
+    "A new game every day.",
 )  # around all pages
 OUTSIDE = "For a class"  # of a page that is no step of the tour
 _SEEN = "reconnect-seen"  # key of the session

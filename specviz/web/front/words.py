@@ -52,11 +52,11 @@ def describe_writer(passage: Passage) -> str:
 
 
 def describe_large_target(model: RoundModel | None) -> dict[str, str]:
-    """What the shipped pair's tokens would gain with a large target (``gain``, and ``says`` in a sentence), and how that is known (``how``); empty without its costs."""
+    """What the shipped pair's tokens would gain with a large target (``gain``), whose speed that is (``says``), and how it is known (``how``); empty without its costs."""
     if model is None:
         return {}
     gain, texts = f"{model.compute_speed(model.alpha, model.c, model.gamma):.2f}×", TEXTS["race"]
-    return {"gain": gain, "says": texts["large"].format(gain=gain), "how": texts["how"].format(gamma=model.gamma)}
+    return {"gain": gain, "says": texts["large"], "how": texts["how"].format(gamma=model.gamma)}
 
 
 def describe_game_settings(game: SampleGame) -> str:

@@ -34,6 +34,7 @@ from specviz.web.speed.round_model import build_headline_model
 TEXTS = load_toml("texts/questions")
 PHRASES = TEXTS["phrases"]
 NAMED = 3  # tokens beside the draft token and all others where distributions are shown
+LIKELIEST = 5  # tokens that share a bar where a draft prefers the others; each recorded distribution has as many
 TOKENS_OF_SAMPLES = 4  # tokens beside all others where samples are shown
 GPU = "h200-8b"  # name of a cost model
 UNKNOWN = "?"  # label of a bar that the answer will draw
@@ -148,6 +149,7 @@ def build_questions_payload(
     return {
         "pair": recorded.methods.settings.pair,
         "headline": pages_and_glossary.PAGES["questions"].title,
+        "purpose": TEXTS["purpose"],
         "choose": TEXTS["choose"],
         "onward": {"name": after.path, "title": after.title},
         "questions": [one.build_payload(resolve_link(one.page)) for one in list_questions(recorded)],
@@ -227,35 +229,48 @@ def _compare_draft_costs(comparison: MethodComparison) -> Situation:
 def _compare_adversary(comparison: MethodComparison) -> Situation:
     """A bad draft costs speed, never correctness."""
     bad, plain = _read_row(comparison, "adversarial"), _read_row(comparison, "target")
-    names, slots, drafted, after = _find_bad_suggestion(comparison)
+    likely, slot, drafted, kind, after = _find_bad_suggestion(comparison)
+    masses = {key: sum(one[key] for one in likely) for key in ("p", "q")}
+    shown = {PHRASES["likeliest"].format(n=len(likely)): masses, "all others": {key: 1.0 - mass for key, mass in masses.items()}}
     numbers = {
         "draft": drafted,
-        "after": after,
-        "shares": _describe_shares(bad.first, "with the adversary"),
+        "kind": kind,
+        "drafted_in": _format_one_in(slot["q"]),
+        "written_in": _format_one_in(slot["p"]),
+        "shares": _describe_shares(bad.first, "with the bad draft"),
         "time": _format_time(bad.ms, plain.ms),
     }
     pictures = {
         "distributions": build_token_bars(
             f"probability of the next token after “{after}”",
-            names,
-            [[Bar(((key, slot[key]),), format_probability(slot[key])) for key in ("p", "q")] for slot in slots],
-            (("p", "target p"), ("q", "adversary’s q")),
+            list(shown),
+            [[Bar(((key, mass),), format_probability(mass)) for key, mass in masses.items()] for masses in shown.values()],
+            (("p", "target p"), ("q", "this draft’s q")),
         ),
-        "samples": _build_samples("with the adversary", bad.first),
-        "times": _build_times(comparison, {"no draft": plain.ms, "adversary": bad.ms}, "adversary"),
+        "samples": _build_samples("with the bad draft", bad.first),
+        "times": _build_times(comparison, {"no draft": plain.ms, "bad draft": bad.ms}, "bad draft"),
         "two_samples": _build_two_samples(plain.first, bad.first),
     }
     return numbers, pictures
 
 
-def _find_bad_suggestion(comparison: MethodComparison) -> tuple[list[str], Slots, str, str]:
-    """The first draft token of the adversary's recorded round: names of the bars, the bars, the token, and the words before it."""
+def _find_bad_suggestion(comparison: MethodComparison) -> tuple[Slots, dict[str, Any], str, str, str]:
+    """The first draft token of the adversary's recorded round: bars of the likeliest tokens, its own bars, its name, what it is, and the words before it."""
     row = comparison.row("adversarial")
     assert row is not None and row.trace is not None, "a round of each method is recorded"
     trace, position = row.trace, list_positions(row.trace)[0]
-    slots = _merge_slots(position["slots"], position["draft"])
+    *singles, _ = position["slots"]
+    own = next(slot for slot in singles if _name_slot(slot) == position["draft"])
+    likely = sorted(singles, key=lambda slot: -slot["p"])[:LIKELIEST]
     text = b"".join(read_piece(trace.pieces, token) for token in trace.prompt_ids).decode("utf-8", "replace")
-    return [_name_slot(slot) for slot in slots], slots, position["draft"], "… " + " ".join(text.split()[-4:])
+    starts = read_piece(trace.pieces, trace.rounds[0].proposals[0].token).startswith(b" ")
+    return likely, own, position["draft"], PHRASES["word" if starts else "piece"], "… " + " ".join(text.split()[-4:])
+
+
+def _format_one_in(p: float) -> str:
+    """1 / p in words, with two digits: 1,500 or 4.2 million."""
+    n = 1.0 / p
+    return f"{n / 1e6:.2g} million" if n >= 1e6 else f"{_round_to_two_digits(round(n)):,}"
 
 
 def _compare_replacements(trace: Trace) -> Situation:
@@ -642,8 +657,8 @@ def _build_two_samples(plain: FirstToken, drafted: FirstToken) -> BarPicture:
         [Bar((("plain", x),), format_probability(x), p), Bar((("strong", y),), format_probability(y), p)]
         for p, x, y in zip(exact, shares, _list_first_tokens(drafted)[2], strict=True)
     ]
-    title = f"first token: {plain.n:,} samples without a draft, and {drafted.n:,} with the adversary"
-    legend = (("plain", "samples without a draft"), ("strong", "samples with the adversary"))
+    title = f"first token: {plain.n:,} samples without a draft, and {drafted.n:,} with the bad draft"
+    legend = (("plain", "samples without a draft"), ("strong", "samples with the bad draft"))
     return build_token_bars(title, names, bars, legend, "target’s exact distribution")
 
 

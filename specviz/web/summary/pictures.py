@@ -8,13 +8,16 @@ from specviz.records import ASSETS, read_file
 from specviz.speed.records import headline
 from specviz.speed.records.batches import BatchSpeeds
 from specviz.speed.records.cost_model import load_cost_models
+from specviz.theory import compute_expected_tokens
+from specviz.web.front.payload import build_large_model
 from specviz.web.one_round.words import GPU
 from specviz.web.one_token.payload import FIRST_PRESET, GRID, PRESETS, TEXTS
 from specviz.web.questions.figures import Bar, BarGroup, BarPicture, build_token_bars
+from specviz.web.speed.batch_figures import estimate_speeds
 from specviz.web.speed.round_model import RoundModel, build_headline_model
 from specviz.web.summary.words import SUMMARY
 
-DRAFTED = 3  # draft tokens of the round whose pass is timed, as in the recorded one of One round
+TURN = 2  # place of the number of texts from which on little is gained
 TOKENS = 2  # that have bars of their own; the others share one
 HEAT = "1"  # temperature of the speeds
 WORDS = SUMMARY["pictures"]
@@ -25,19 +28,37 @@ def build_pictures() -> dict[str, BarPicture]:
     return {"draft": _compare_passes(), "rule": _add_up_tokens(), "speed": _compare_speeds()}
 
 
+def build_conclusions() -> dict[str, str]:
+    """What each picture says, by the same keys. Raises TraceError where a record is missing or damaged."""
+    large, (model, batches) = _load_large_model(), _load_batch_model()
+    texts = batches.rows[TURN]
+    later = [one.value for one in estimate_speeds(model, batches)[TURN:]]
+    return {
+        "draft": WORDS["gain"].format(gain=f"{large.compute_speed(large.alpha, large.c, large.gamma):.2f}"),
+        "rule": WORDS["sum"],
+        "speed": WORDS["turn"].format(rows=texts, low=f"{min(later):.2f}", high=f"{max(later):.2f}"),
+    }
+
+
 def _compare_passes() -> BarPicture:
-    """The target's pass over the tokens of a round beside one over a single token, and drafting."""
-    model = load_cost_models()[GPU]
-    times = (
-        ("one", "p", model.passes[1]),
-        ("several", "p", model.compute_pass(DRAFTED + 1)),
-        ("drafting", "q", DRAFTED * model.find_draft().step),
+    """A token without a draft, a round of a large target at its best number of draft tokens, and each of that round's tokens."""
+    large, unit = _load_large_model(), load_cost_models()[GPU].target_only
+    parts, tokens = large.compute_parts(large.gamma, large.c), compute_expected_tokens(large.alpha, large.gamma)
+    round_ = (("q", parts.gamma * parts.step * unit), ("p", parts.target_pass * unit), ("plain", parts.rest * unit))
+    rows = (
+        ("one", (("p", unit),)),
+        ("several", round_),
+        ("each", tuple((role, ms / tokens) for role, ms in round_)),
     )
     groups = tuple(
-        BarGroup(WORDS[name].format(tokens=DRAFTED + 1, drafted=DRAFTED), (Bar(((role, ms),), f"{ms:.1f} ms"),))
-        for name, role, ms in times
+        BarGroup(
+            WORDS[name].format(drafted=large.gamma, tokens=f"{tokens:.1f}"),
+            (Bar(times, f"{sum(ms for _, ms in times):.2f} ms"),),
+        )
+        for name, times in rows
     )
-    return BarPicture(WORDS["passes"].format(where=_name_large_model()), groups, (("p", WORDS["target"]), ("q", WORDS["draft"])))
+    legend = (("q", WORDS["draft"]), ("p", WORDS["target"]), ("plain", WORDS["rest"]))
+    return BarPicture(WORDS["passes"].format(where=_name_large_model()), groups, legend)
 
 
 def _add_up_tokens() -> BarPicture:
@@ -47,29 +68,34 @@ def _add_up_tokens() -> BarPicture:
     parts = [*parts[:TOKENS], (sum(both for both, _ in parts[TOKENS:]), sum(more for _, more in parts[TOKENS:]))]
     bars = [[Bar((("accepted", both), ("residual", more)), f"{both + more:.2f}")] for both, more in parts]
     names = [*TEXTS["words"][:TOKENS], WORDS["others"]]
-    return build_token_bars(
-        WORDS["tokens"], names, bars, (("accepted", WORDS["accepted"]), ("residual", WORDS["replaced"]), ("", WORDS["sum"]))
-    )
+    return build_token_bars(WORDS["tokens"], names, bars, (("accepted", WORDS["accepted"]), ("residual", WORDS["replaced"])))
 
 
 def _compare_speeds() -> BarPicture:
     """The shipped pair with one text and with many, beside its target alone."""
-    model, rows, many = _compute_batch_speed()
+    model, batches = _load_batch_model()
+    rows = batches.rows[-1]
+    many = model.compute_speed(model.alpha, model.c, headline.load_headline().gamma, rows)
     speeds = (
-        (WORDS["alone"], "plain", 1.0),
-        (WORDS["single"], "strong", headline.get_speed(HEAT).value),
-        (WORDS["many"].format(rows=rows), "strong", many),
+        (WORDS["alone"], "p", 1.0),
+        (WORDS["single"], "q", headline.get_speed(HEAT).value),
+        (WORDS["many"].format(rows=rows), "q", many),
     )
     groups = tuple(BarGroup(name, (Bar(((role, speed),), f"{speed:.2f}×"),)) for name, role, speed in speeds)
-    legend = (("plain", WORDS["without"]), ("strong", WORDS["with"]))
-    return BarPicture(WORDS["speeds"].format(accepted=f"{model.alpha:.0%}"), groups, legend)
+    return BarPicture(WORDS["speeds"], groups, (("p", WORDS["without"]), ("q", WORDS["with"])))
 
 
-def _compute_batch_speed() -> tuple[RoundModel, int, float]:
-    """The model of How fast?, the most texts that were timed at once, and its speed with them."""
+def _load_batch_model() -> tuple[RoundModel, BatchSpeeds]:
+    """The model of How fast?, and the times of several texts at once that it is made of."""
     batches = read_file(ASSETS / "traces" / "batches.json", BatchSpeeds.from_json)
-    rows, model = batches.rows[-1], build_headline_model(batches)
-    return model, rows, model.compute_speed(model.alpha, model.c, headline.load_headline().gamma, rows)
+    return build_headline_model(batches), batches
+
+
+def _load_large_model() -> RoundModel:
+    """The model of the large target whose speed the front page names. Raises KeyError where its costs are missing."""
+    if (model := build_large_model()) is None:
+        raise KeyError(GPU)
+    return model
 
 
 def _name_large_model() -> str:
@@ -83,6 +109,7 @@ def describe_conditions() -> str:
     round_ = headline.get_round(HEAT)
     return WORDS["conditions"].format(
         where=_name_large_model(),
+        accepted=f"{_load_large_model().alpha:.0%}",
         machine=headline.MACHINE,
         temperature=HEAT,
         gamma=headline.load_headline().gamma,
@@ -90,8 +117,8 @@ def describe_conditions() -> str:
     )
 
 
-def build_picture_html(picture: BarPicture) -> str:
-    """Build bars under each other on one scale, each below its name and before its number, between their title and their key."""
+def build_picture_html(picture: BarPicture, conclusion: str) -> str:
+    """Build bars under each other on one scale, each below its name and before its number, between their title and their key; below it what they say."""
     most = picture.build_payload()["most"]
     rows = "".join(
         f"<p><span>{escape(group.name)}</span><i>"
@@ -103,4 +130,4 @@ def build_picture_html(picture: BarPicture) -> str:
     key = "".join(
         f"<span>{f'<em class={role}></em>' if role else ''}<span>{escape(words)}</span></span>" for role, words in picture.legend
     )
-    return f"<figure><figcaption>{escape(picture.title)}</figcaption><div>{rows}</div><small>{key}</small></figure>"
+    return f"<figure><figcaption>{escape(picture.title)}</figcaption><div>{rows}</div><small>{key}</small><strong>{escape(conclusion)}</strong></figure>"

@@ -16,7 +16,7 @@ from specviz.web.common.html import escape_markdown
 from specviz.web.common.links import list_host_settings, list_unknown_keys
 from specviz.web.common.page_head import show_head_row, show_page_head
 from specviz.web.questions.figures import BarPicture
-from specviz.web.summary.pictures import build_picture_html, build_pictures, describe_conditions
+from specviz.web.summary.pictures import build_conclusions, build_picture_html, build_pictures, describe_conditions
 from specviz.web.summary.words import SUMMARY, list_commands, set_variables
 
 
@@ -25,11 +25,11 @@ def show_page() -> None:
     pair_left_out, query = session.sync_pair_with_address("summary"), st.query_params.to_dict()
     show_page_head("summary", SUMMARY["lede"])
     try:
-        pictures = build_pictures()
+        pictures, conclusions = build_pictures(), build_conclusions()
     except TraceError as error:
-        pictures = {}
+        pictures, conclusions = {}, {}
         show_notes([str(error)], "summary-notes-damaged")
-    st.html(build_points(SUMMARY["sentence"], pictures))
+    st.html(build_points(SUMMARY["sentence"], pictures, conclusions))
     left_out = [*pair_left_out, *list_host_settings(query, pair_left_out), *list_unknown_keys(query)]
     show_notes(left_out, "summary-notes-link")
     usage, reading, citation = SUMMARY["part"]
@@ -44,13 +44,14 @@ def show_page() -> None:
     show_head_row("summary")
 
 
-def build_points(points: Sequence[Mapping[str, Any]], pictures: Mapping[str, BarPicture]) -> str:
-    """Build the list of what was shown: what was found, its picture where there is one, and the page that shows it first."""
-    return f"<ol class='in-short'>{''.join(_build_point(one, pictures.get(one['key'])) for one in points)}</ol>"
+def build_points(points: Sequence[Mapping[str, Any]], pictures: Mapping[str, BarPicture], conclusions: Mapping[str, str]) -> str:
+    """Build the list of what was shown: what was found, its picture and what that says where there is one, and the page that shows it first."""
+    built = (_build_point(one, pictures.get(one["key"]), conclusions.get(one["key"], "")) for one in points)
+    return f"<ol class='in-short'>{''.join(built)}</ol>"
 
 
-def _build_point(point: Mapping[str, Any], picture: BarPicture | None) -> str:
-    drawn = build_picture_html(picture) if picture else ""
+def _build_point(point: Mapping[str, Any], picture: BarPicture | None, conclusion: str) -> str:
+    drawn = build_picture_html(picture, conclusion) if picture else ""
     return f"<li><h2>{set_variables(point['short'])}</h2>{drawn}<nav>{link_pages(point['pages'][:1])}</nav></li>"
 
 
@@ -64,8 +65,8 @@ def show_part(place: Any, part: Mapping[str, Any]) -> None:
     place.markdown(f"## {part['title']}\n{escape_markdown(part['text'])}")
     commands = list_commands(part)
     grid = place.container(key="summary-commands") if len(commands) > 1 else place
-    for n, (says, code) in enumerate(commands):
+    for n, (says, gets, code) in enumerate(commands):
         row = grid.container(key=f"summary-command-{n}") if says else grid
         if says:
-            row.markdown(escape_markdown(says))
+            row.markdown(escape_markdown(f"{says}\n\n{gets}".strip()))
         row.code(code, language=None)
