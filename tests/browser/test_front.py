@@ -213,7 +213,9 @@ def test_a_game_is_the_days_its_answer_names_the_mistake_and_a_reload_remembers_
     go_to(page, "game")
     expect(page.locator(".drawn")).to_have_text("0 samples each.")
     assert page.locator(".row .fill").evaluate_all("all => all.every((one) => one.getBoundingClientRect().width === 0)")
-    assert page.locator(".row .band").evaluate_all("all => all.every((one) => one.getBoundingClientRect().width > 4)"), "of the first draw"
+    assert page.locator(".row .band").evaluate_all("all => all.every((one) => one.getBoundingClientRect().width > 4)"), (
+        "of the first draw"
+    )
     expect(page.get_by_role("button", name="A has the bug")).to_be_disabled()  # nothing tells before the first draw
     title = page.locator(".scene-game h2").bounding_box()["y"]
     page.get_by_role("button", name="Draw 10", exact=True).click()

@@ -111,6 +111,7 @@ class QuestionsView {
     this.drawProgress(stands);
     show(this.back, this.at > 0);
     this.summary.draw(this.answers, this.isSummary);
+    show(this.purpose, this.at === 0);
     show(this.next, !this.isSummary && stands[this.at] !== "open"); // first an answer; the keys go on without one
     show(this.onward, this.isSummary);
     say(this.next, this.at === this.questions.length - 1 ? "See the summary →" : "Next question →");

@@ -244,7 +244,7 @@ def _compare_adversary(comparison: MethodComparison) -> Situation:
         "distributions": build_token_bars(
             f"probability of the next token after “{after}”",
             list(shown),
-            [[Bar(((key, mass),), format_probability(mass)) for key, mass in masses.items()] for masses in shown.values()],
+            [[Bar(((key, mass),), _format_share(mass)) for key, mass in masses.items()] for masses in shown.values()],
             (("p", "target p"), ("q", "this draft’s q")),
         ),
         "samples": _build_samples("with the bad draft", bad.first),
@@ -265,6 +265,11 @@ def _find_bad_suggestion(comparison: MethodComparison) -> tuple[Slots, dict[str,
     text = b"".join(read_piece(trace.pieces, token) for token in trace.prompt_ids).decode("utf-8", "replace")
     starts = read_piece(trace.pieces, trace.rounds[0].proposals[0].token).startswith(b" ")
     return likely, own, position["draft"], PHRASES["word" if starts else "piece"], "… " + " ".join(text.split()[-4:])
+
+
+def _format_share(mass: float) -> str:
+    """In whole percent; never 0% or 100% where it is not."""
+    return "<1%" if 0.0 < mass < 0.005 else ">99%" if 0.995 < mass < 1.0 else f"{mass:.0%}"
 
 
 def _format_one_in(p: float) -> str:

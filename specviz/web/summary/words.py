@@ -16,7 +16,8 @@ SUMMARY = load_toml("texts/summary")
 def list_commands(part: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     """List the lines to copy of a part, each after what it does and what it prints; empty where a part has none."""
     return [
-        (one["says"], one.get("gets", ""), one["code"].strip().replace("VERSION", __version__)) for one in part.get("commands", [])
+        (one["says"], one.get("gets", ""), one["code"].strip().replace("VERSION", __version__))
+        for one in part.get("commands", [])
     ]
 
 

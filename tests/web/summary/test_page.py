@@ -65,7 +65,10 @@ def test_a_round_of_the_large_model_takes_what_its_parts_take_and_each_of_its_to
     assert times["plain"] == pytest.approx(costs.find_draft().rest)
     assert f"{times['p'] / costs.passes[1]:.2f} times a one-token pass" in describe_large_pass(large.gamma + 1)
     gain = one.end / each.end
-    assert build_conclusions()["draft"].startswith(f"{gain:.2f}× as fast, computed") and f"{gain:.2f}×" == describe_large_target(large)["gain"]
+    assert (
+        build_conclusions()["draft"].startswith(f"{gain:.2f}× as fast, computed")
+        and f"{gain:.2f}×" == describe_large_target(large)["gain"]
+    )
     assert list_labels("draft") == [f"{bar.end:.2f} ms" for bar in (one, round_, each)]
     for said in (describe_conditions(), PICTURES["draft"].title):
         assert "8B model on an H200" in said
