@@ -11,7 +11,7 @@ const ROUNDS = 20; // that the picture of a text has, if there is room
 /** ``doors``: addresses by name, those that this edition has; ``race`` and ``games``: what the pictures are made of. First the tour, then its parts. */
 export function makeDoors(texts, { doors, race, games }) {
   const pictures = [race && drawRounds(race.lanes[1].rounds), games && drawSamples(games.games[0]), race && drawTimes(race.lanes, texts.lanes)];
-  const keys = [[], [], ["pass", "drafting"].map((kind, i) => h("span", {}, h("span", { class: `swatch ${kind}` }), texts.parts[i]))];
+  const keys = [[], [], ["drafting", "pass", "rest"].map((kind, i) => h("span", {}, h("span", { class: `swatch ${kind}` }), texts.parts[i]))];
   const link = ({ to, words: name, says }) => h("a", { href: doors[to] }, h("b", {}, name), h("span", {}, says));
   const made = texts.list.map(({ title, reader, links }, i) => h("article", { class: "door" }, h("h3", {}, title, " ", h("span", {}, reader)), h("div", { class: "sight", "aria-hidden": "true" }, pictures[i] ?? ""),
     h("p", { class: "shows" }, ...(pictures[i] ? [texts.shows[i], ...keys[i]] : [])), h("nav", { "aria-label": title }, ...links.filter(({ to }) => doors[to]).map(link))));
@@ -61,6 +61,6 @@ function drawTimes(lanes, names) {
       part.style.width = `${(100 * time) / longest}%`;
       return part;
     }));
-    return h("span", { class: "way" }, h("span", { class: "name" }, names[i], " ", h("b", {}, seconds(all))), run);
+    return h("span", { class: "lane" }, h("span", { class: "name" }, names[i], " ", h("b", {}, seconds(all))), run);
   }));
 }

@@ -20,6 +20,7 @@ export class Race {
     this.mirror = h("span", {}); // the typed text once more, so that a caret stands behind it before anybody clicks
     this.start = h("button", { type: "submit", class: "go" });
     this.hint = h("span", { class: "own" }, texts.own);
+    this.pace = h("span", { class: "pace" });
     this.form = h("form", { class: "ask" }, h("label", { class: "typed" }, h("span", { class: "ghost", "aria-hidden": "true" }, this.mirror, h("i", { class: "caret" }), this.hint), this.input), this.pace, this.start);
     this.gain = h("p", { class: "gained" });
     this.busy = h("p", { class: "small", role: "status" });
@@ -27,7 +28,6 @@ export class Race {
     this.about = h("details", { class: "about" }, h("summary", {}, texts.about), makeTokenLegend(["draft", "accepted", "rejected", "residual", "bonus", "target"]).node, this.small);
     this.notices = h("p", { class: "refused", role: "alert" });
     this.large = h("p", { class: "computed" });
-    this.pace = h("span", { class: "pace" });
     this.lanes = [makeSide("target", texts, h("div", { class: "foot" }, h("p", { class: "why" }, texts.why), this.about)), makeSide("speculative", texts, makeShortLegend(texts.origins))];
     const claim = h("div", { class: "claim" }, this.gain, this.large);
     this.node = h("div", { class: "race" }, claim, this.form, this.notices, h("div", { class: "sides" }, ...this.lanes.map(({ node }) => node)), this.busy);

@@ -27,7 +27,7 @@ export class Game {
     this.chart = h("div", { class: "rows", role: "img" });
     const names = h("div", { class: "names", role: "group", "aria-label": texts.asks }, ...this.heads.map(({ name }) => name));
     this.acts = h("div", { class: "acts" }, h("div", { class: "drawing" }, ...this.more.map(({ button }) => button)), names, h("p", { class: "hint" }, this.count, " ", this.hint));
-    const key = [["exact", texts.exact], ["band", texts.chance], ["fill", texts.wrote]].map(([kind, words]) => h("span", {}, h("i", { class: kind }), words));
+    const key = [["exact", texts.exact], ["fill", texts.wrote], ["band", texts.chance]].map(([kind, words]) => h("span", {}, h("i", { class: kind }), words));
     const picture = h("figure", {}, this.title, h("p", { class: "key" }, ...key), h("div", { class: "heads" }, this.heads[0].node, this.heads[1].node), this.chart);
     this.node = h("div", { class: "game" }, picture, h("div", { class: "ending" }, this.acts, this.told), ...below);
   }

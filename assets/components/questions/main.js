@@ -30,9 +30,10 @@ class QuestionsView {
     this.onward = h("a", { class: "button further primary" });
     this.anew = button("Start again", "forget all answers in this browser", () => this.startAgain(), "next");
     this.tally = h("p", { class: "tally" });
+    this.kept = h("p", { class: "kept" });
     this.node = h("section", { class: "stage questions", "aria-label": "Eight questions" },
       h("header", {}, h("div", { class: "title" }, this.headline, this.purpose), this.progress), this.notices, this.stack, this.heard,
-      h("div", { class: "steps" }, this.next, this.onward, this.tally, this.anew, this.back));
+      h("div", { class: "steps" }, this.next, this.onward, this.kept, this.tally, this.anew, this.back));
     const forgetKeys = listenToKeys(this.keys(), { ready: () => Boolean(this.questions) });
     const forgetSpace = listenToKeys({ " ": () => this.goTo(this.at + 1) }, { ready: () => Boolean(this.room) }); // a clicker's
     this.forgetKeys = () => { forgetKeys(); forgetSpace(); };
@@ -47,6 +48,7 @@ class QuestionsView {
     this.answers = load(this.questions);
     say(this.headline, payload.headline);
     say(this.purpose, payload.purpose);
+    say(this.kept, payload.kept);
     say(this.onward, `Next: ${payload.onward.title} →`);
     this.onward.title = "the next page";
     this.onward.href = `${payload.onward.name}${ending}`;
@@ -112,6 +114,7 @@ class QuestionsView {
     show(this.back, this.at > 0);
     this.summary.draw(this.answers, this.isSummary);
     show(this.purpose, this.at === 0);
+    show(this.kept, this.at === 0 && stands.every((one) => one === "open"));
     show(this.next, !this.isSummary && stands[this.at] !== "open"); // first an answer; the keys go on without one
     show(this.onward, this.isSummary);
     say(this.next, this.at === this.questions.length - 1 ? "See the summary →" : "Next question →");

@@ -151,6 +151,7 @@ def build_questions_payload(
         "headline": pages_and_glossary.PAGES["questions"].title,
         "purpose": TEXTS["purpose"],
         "choose": TEXTS["choose"],
+        "kept": TEXTS["kept"],
         "onward": {"name": after.path, "title": after.title},
         "questions": [one.build_payload(resolve_link(one.page)) for one in list_questions(recorded)],
     }

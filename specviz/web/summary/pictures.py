@@ -15,7 +15,7 @@ from specviz.web.one_token.payload import FIRST_PRESET, GRID, PRESETS, TEXTS
 from specviz.web.questions.figures import Bar, BarGroup, BarPicture, build_token_bars
 from specviz.web.speed.batch_figures import estimate_speeds
 from specviz.web.speed.round_model import RoundModel, build_headline_model
-from specviz.web.summary.words import SUMMARY
+from specviz.web.summary.words import SUMMARY, set_variables
 
 TURN = 2  # place of the number of texts from which on little is gained
 TOKENS = 2  # that have bars of their own; the others share one
@@ -130,4 +130,4 @@ def build_picture_html(picture: BarPicture, conclusion: str) -> str:
     key = "".join(
         f"<span>{f'<em class={role}></em>' if role else ''}<span>{escape(words)}</span></span>" for role, words in picture.legend
     )
-    return f"<figure><figcaption>{escape(picture.title)}</figcaption><div>{rows}</div><small>{key}</small><strong>{escape(conclusion)}</strong></figure>"
+    return f"<figure><figcaption>{escape(picture.title)}</figcaption><div>{rows}</div><small>{key}</small><strong>{set_variables(conclusion)}</strong></figure>"

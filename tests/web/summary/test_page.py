@@ -43,7 +43,7 @@ def test_each_point_has_a_picture_of_three_bars_and_the_page_that_shows_it():
     for one in SUMMARY["sentence"]:
         first = one["pages"][0]
         assert f"<a href='{first}' target='_self'>{PAGES[first].title}</a>" in found
-    assert all(f"<strong>{one}</strong>" in found for one in build_conclusions().values())
+    assert all(f"<strong>{set_variables(one)}</strong>" in found for one in build_conclusions().values())
     assert build_points(SUMMARY["sentence"], {}, {}).count("<figure>") == 0, "without records the words are left"
 
 
