@@ -158,7 +158,7 @@ def test_both_speeds_whose_they_are_and_why_the_words_differ_are_dark_and_above_
     open_front(page, address)
     ink = page.locator(".race .count").first.evaluate("node => getComputedStyle(node).color")
     for name, words, most in (
-        (".gained .owner", "tiny models on two CPU cores", 768 / 2),
+        (".gained .owner", "tiny models, two CPU cores", 768 / 2),
         (".computed .owner", "8B model on an H200", 768 / 2),
         (".why", "other random numbers", 844),
     ):

@@ -160,7 +160,7 @@ def test_the_speed_of_a_large_target_is_what_how_fast_opens_with_and_says_that_i
 
 
 def test_the_race_names_its_model_and_machine_and_the_install_line_is_that_of_summary():
-    assert RACE["writer"] == "tiny models on two CPU cores"
+    assert RACE["writer"] == "tiny models, two CPU cores"
     install = load_toml("texts/summary")["part"][0]["commands"][0]["code"]
     assert TEXTS["doors"]["command"].splitlines()[0] == install
 
