@@ -24,7 +24,7 @@ from specviz.speed.records.cost_model import FOLDER, CostModel
 from specviz.speed.records.estimate import Estimate, describe_interval
 from specviz.speed.records.methods import FirstToken, MethodComparison, MethodRow
 from specviz.statistics.finding import POWER
-from specviz.trace import Trace
+from specviz.trace import Decision, Trace
 from specviz.web.drafting_methods.words import name_first_token
 from specviz.web.one_token.payload import list_positions
 from specviz.web.questions.figures import Bar, BarPicture, build_comparison, build_token_bars
@@ -230,14 +230,12 @@ def _compare_draft_costs(comparison: MethodComparison) -> Situation:
 def _compare_adversary(comparison: MethodComparison) -> Situation:
     """A bad draft costs speed, never correctness."""
     bad, plain = _read_row(comparison, "adversarial"), _read_row(comparison, "target")
-    likely, slot, drafted, kind, after = _find_bad_suggestion(comparison)
+    likely, first, after = _find_bad_suggestion(comparison)
     masses = {key: sum(one[key] for one in likely) for key in ("p", "q")}
     shown = {PHRASES["likeliest"].format(n=len(likely)): masses, "all others": {key: 1.0 - mass for key, mass in masses.items()}}
     numbers = {
-        "draft": drafted,
-        "kind": kind,
-        "drafted_in": _format_one_in(slot["q"]),
-        "written_in": _format_one_in(slot["p"]),
+        "drafted_in": _format_one_in(first.q),
+        "written_in": _format_one_in(first.p),
         "shares": _describe_shares(bad.first, "with the bad draft"),
         "time": _format_time(bad.ms, plain.ms),
     }
@@ -255,17 +253,15 @@ def _compare_adversary(comparison: MethodComparison) -> Situation:
     return numbers, pictures
 
 
-def _find_bad_suggestion(comparison: MethodComparison) -> tuple[Slots, dict[str, Any], str, str, str]:
-    """The first draft token of the adversary's recorded round: bars of the likeliest tokens, its own bars, its name, what it is, and the words before it."""
+def _find_bad_suggestion(comparison: MethodComparison) -> tuple[Slots, Decision, str]:
+    """The first draft token of the adversary's recorded round: bars of the likeliest tokens, what was decided about it, and the words before it."""
     row = comparison.row("adversarial")
     assert row is not None and row.trace is not None, "a round of each method is recorded"
     trace, position = row.trace, list_positions(row.trace)[0]
     *singles, _ = position["slots"]
-    own = next(slot for slot in singles if _name_slot(slot) == position["draft"])
     likely = sorted(singles, key=lambda slot: -slot["p"])[:LIKELIEST]
     text = b"".join(read_piece(trace.pieces, token) for token in trace.prompt_ids).decode("utf-8", "replace")
-    starts = read_piece(trace.pieces, trace.rounds[0].proposals[0].token).startswith(b" ")
-    return likely, own, position["draft"], PHRASES["word" if starts else "piece"], "… " + " ".join(text.split()[-4:])
+    return likely, trace.rounds[0].proposals[0], "… " + " ".join(text.split()[-4:])
 
 
 def _format_share(mass: float) -> str:
@@ -275,8 +271,8 @@ def _format_share(mass: float) -> str:
 
 def _format_one_in(p: float) -> str:
     """1 / p in words, with two digits: 1,500 or 4.2 million."""
-    n = 1.0 / p
-    return f"{n / 1e6:.2g} million" if n >= 1e6 else f"{_round_to_two_digits(round(n)):,}"
+    n = _round_to_two_digits(round(1.0 / p))
+    return f"{n / 1e9:,.3g} billion" if n >= 1e9 else f"{n / 1e6:.3g} million" if n >= 1e6 else f"{n:,}"
 
 
 def _compare_replacements(trace: Trace) -> Situation:

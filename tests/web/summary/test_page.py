@@ -97,7 +97,9 @@ def test_the_speeds_are_those_of_every_page():
     assert f"{many:.2f}" == f"{estimate_speeds(model, batches)[-1].value:.2f}", "the last point of How fast? says the same"
     assert "tiny models on two CPU cores" in PICTURES["speed"].title and f"{model.alpha:.0%} accepted" in describe_conditions()
     later = [one.value for one in estimate_speeds(model, batches)[2:]]
-    assert build_conclusions()["speed"] == f"From {batches.rows[2]} texts on: {min(later):.2f} to {max(later):.2f}×", "where it turns"
+    assert build_conclusions()["speed"] == f"From {batches.rows[2]} texts on: {min(later):.2f} to {max(later):.2f}×", (
+        "where it turns"
+    )
     lost = headline.get_speed("1").value / headline.get_round("1").tokens  # one token in the time of a round
     for words in (
         headline.MACHINE,
