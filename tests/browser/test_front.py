@@ -126,7 +126,7 @@ def test_whatever_is_dragged_the_result_stays_at_the_marks_and_only_the_share_fa
     go_to(page, "overlap")
     page.get_by_role("button", name="Bad", exact=True).click()
     bad = float(page.locator(".share").text_content().rstrip("%"))
-    expect(page.locator(".overlap.loses .cost")).to_contain_text("0.67× as fast")  # slower than no draft
+    expect(page.locator(".overlap.loses .cost")).to_contain_text(re.compile(r"^0\.[5-8]\d× as fast"))  # slower than no draft
     expect(page.locator(".series")).to_contain_text(" + ".join(["1", "0.16", "0.16²", "0.16³ ="]))
     expect(page.locator(".overlap .equal")).to_have_text("✓ What comes out is still p")
     page.get_by_role("button", name="Good").click()
