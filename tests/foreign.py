@@ -68,8 +68,8 @@ class TableLogits:
     def __init__(self, table, vocabulary: int):
         self.model = TableModel(table, vocabulary)
 
-    def logits(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
-        return self.model.distributions(rows, tree).log()
+    def compute_logits(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
+        return self.model.compute_distributions(rows, tree).log()
 
 
 SHARED = {0: 3, 2: 0}  # token of a target with three -> token of a draft with four

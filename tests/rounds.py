@@ -96,8 +96,8 @@ def enumerate_written(target: TableModel, proposer, rule, prompt: Text, length: 
 
     for one in enumerate_blocks(proposer, row):
         if one.block.widest:  # a rule that refuses the tree raises here
-            rule.verify([row], one.block, target.distributions([row], one.block), ScriptedRandomness([{}]))
-        p = target.distributions([row], one.block)[0]
+            rule.verify([row], one.block, target.compute_distributions([row], one.block), ScriptedRandomness([{}]))
+        p = target.compute_distributions([row], one.block)[0]
         for weight, kept, probs in enumerate_verdicts(rule, row, one.block, p):
             for token, mass in enumerate(probs.tolist()):
                 if mass:

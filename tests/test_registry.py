@@ -195,10 +195,10 @@ def test_the_distribution_of_a_decoder_with_a_proposer_of_another_package_is_com
     entry = PROPOSERS.find("sharp-draft")
     text = pair.encode("Once upon a time there was a little girl")
     reference, plain = (build(pair, sharp) for build in (entry.build_reference, PROPOSERS.find("draft").build_reference))
-    q, other = (one.distributions(text, 3)[0] for one in (reference, plain))
+    q, other = (one.compute_distributions(text, 3)[0] for one in (reference, plain))
     assert float((q - other).abs().sum(-1).min()) > 0.01, "it is not that of the draft method"
     row = Prefix(tuple(text), 0, 4)
-    assert torch.allclose(open_models(pair, sharp)[1].distributions([row], build_empty_tree(1))[0, 0], q[-1], atol=1e-5)
+    assert torch.allclose(open_models(pair, sharp)[1].compute_distributions([row], build_empty_tree(1))[0, 0], q[-1], atol=1e-5)
     assert build_decoder("speculative", pair, replace(sharp, proposer="last-token")).compute_analytic_tv(20) is None
 
 
@@ -231,7 +231,7 @@ def test_verify_runs_on_it_and_a_statistic_of_another_package_is_among_its_tests
 def test_a_warper_of_another_package_takes_part_in_every_distribution(package, pair):
     plain, flat = (Settings(warpers=text) for text in ("", "flatten=0.5"))
     ids = pair.encode("Once")
-    p, q = (pair.open(one)[0].distributions([Prefix(ids, 0, 4)], build_empty_tree(1))[0, 0] for one in (plain, flat))
+    p, q = (pair.open(one)[0].compute_distributions([Prefix(ids, 0, 4)], build_empty_tree(1))[0, 0] for one in (plain, flat))
     wanted = p.sqrt() / p.sqrt().sum()
     assert float((q - wanted).abs().max()) < 1e-12
 

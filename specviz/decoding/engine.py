@@ -45,7 +45,7 @@ def step(
     """
     timed = _Stopwatch()
     tree = timed("draft", proposer.propose(rows, randomness))
-    p = timed("target", target.distributions(rows, tree))
+    p = timed("target", target.compute_distributions(rows, tree))
     if p.is_cuda and p.nbytes <= FETCH_MAX:  # a rule and a figure read many single numbers
         p, tree = p.cpu(), replace(tree, q=tuple(None if q is None else q.cpu() for q in tree.q))
     outcomes = timed("rule", rule.verify(rows, tree, p, randomness))

@@ -407,7 +407,7 @@ def _apply_rule(
         return ids
 
     if closed.any():
-        fill(closed, rule.bonus(p), Purpose.BONUS)
+        fill(closed, rule.compute_bonus(p), Purpose.BONUS)
     if drafting.any():
         assert drawn is not None and q is not None, "a round that drafts has its draft's distributions"
         draft_tokens = fill(drafting, drawn, Purpose.DRAFT)
@@ -416,7 +416,7 @@ def _apply_rule(
         rejected = np.flatnonzero(drafting)[~accepted]
         if len(rejected):
             with suppress(EmptyResidualError):  # p equals q up to rounding: the draft token is accepted, as in the rule itself
-                fill(rejected, here.replacement(p, q), Purpose.RESIDUAL)
+                fill(rejected, here.compute_replacement(p, q), Purpose.RESIDUAL)
                 closed[rejected] = True
     return tokens, closed
 

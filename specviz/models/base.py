@@ -24,7 +24,7 @@ class LanguageModel(Protocol):
         """Most tokens a row may hold; None: no limit."""
         ...
 
-    def distributions(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
+    def compute_distributions(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
         """(B, N + 1, V) float64: after each row's prefix, then after each node of its tree (N = tree.widest).
 
         A row with fewer than N nodes has unspecified entries at its end. A draft may give zeros instead of a distribution:

@@ -40,13 +40,13 @@ def iterate_distributions_after(
         return
     row, begin = Prefix(tuple(prompt), 0, paths.shape[1] + 1), 0
     if paths.shape[1] == 0:
-        found = source.distributions([row], build_empty_tree(1))[:, 0]
+        found = source.compute_distributions([row], build_empty_tree(1))[:, 0]
         yield slice(0, 1), found if stays else found.cpu()
         return
     size = _count_nodes(source, nodes, paths)
     while begin < len(paths):
         tokens, parents, leaves = _build_tree(paths, begin, size)
-        distributions = source.distributions([row], build_token_tree([tokens], [parents]))[0]
+        distributions = source.compute_distributions([row], build_token_tree([tokens], [parents]))[0]
         first = leaves[0] + 1  # the leaves stand together, at the end
         found = distributions[first : first + len(leaves)]
         yield slice(begin, begin + len(leaves)), found if stays else found.cpu()
@@ -104,8 +104,8 @@ class MemoizedPaths:
         self.source, self.vocabulary, self.context = source, source.vocabulary, source.context
         self.known: dict[tuple[int, ...], Tensor] = {}
 
-    def distributions(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
-        return self.source.distributions(rows, tree)
+    def compute_distributions(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
+        return self.source.compute_distributions(rows, tree)
 
     def iterate_distributions(
         self, prompt: Sequence[int], paths: np.ndarray, nodes: int, stays: bool = False

@@ -36,9 +36,9 @@ class LowerLayers(CachedModel):
         self.exit, self._pass = exit_, (LowerGemma3 if is_gemma3(model) else LowerPass)(model, 0, exit_.layer)
         self._threads = PassThreads.for_model(model, ("below", exit_.layer))
 
-    def logits(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
+    def compute_logits(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
         """(B, N + 1, V) in the model's dtype, from the exit."""
-        return self.exit.logits(super().logits(rows, tree))
+        return self.exit.compute_logits(super().compute_logits(rows, tree))
 
     @torch.inference_mode()
     def compute_states(self, rows: Sequence[Prefix], tree: DraftTree, last: Sequence[int]) -> Tensor:
@@ -49,9 +49,9 @@ class LowerLayers(CachedModel):
         """
         if tree.is_chain:
             longer = [row.with_draft_tokens(tokens) for row, tokens in zip(rows, tree.tokens, strict=True)]
-            super().logits(longer, build_empty_tree(len(rows)))
+            super().compute_logits(longer, build_empty_tree(len(rows)))
         else:
-            super().logits(rows, tree)
+            super().compute_logits(rows, tree)
         lead, nodes, wanted = max(last), tree.widest, []
         for held, row, tokens, count in zip(self._rows, rows, tree.tokens, last, strict=True):
             columns = [*held.columns, *held.node_columns][len(row.ids) - count :]

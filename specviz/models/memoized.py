@@ -60,7 +60,7 @@ class MemoizedModel:
         """Number of distributions held."""
         return len(self._places)
 
-    def distributions(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
+    def compute_distributions(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
         """(B, N + 1, V) float64, as in models.base.LanguageModel; one array for all rows with the same contexts."""
         return self._gather_distributions([self._list_contexts(row, tree, index) for index, row in enumerate(rows)])
 
@@ -84,12 +84,12 @@ class MemoizedModel:
         """(n, V): copies, so that a caller cannot change the remembered distributions."""
         return self._table.index_select(0, torch.tensor(places, device=self._table.device))
 
-    def features(self, rows: Sequence[Prefix]) -> Tensor:
-        """(B, width), as ``CachedModel.features``."""
+    def compute_features(self, rows: Sequence[Prefix]) -> Tensor:
+        """(B, width), as ``CachedModel.compute_features``."""
         fresh = [ids for ids in dict.fromkeys(row.ids for row in rows) if ids[:-1] not in self._features]
         for first in range(0, len(fresh), BATCH):
             some = fresh[first : first + BATCH]
-            found = self.source.features([Prefix(ids, 0, 1, number) for number, ids in enumerate(some)])
+            found = self.source.compute_features([Prefix(ids, 0, 1, number) for number, ids in enumerate(some)])
             self._features |= {ids[:-1]: one.clone() for ids, one in zip(some, found, strict=True)}
         return torch.stack([self._features[row.ids[:-1]] for row in rows])
 
@@ -118,7 +118,7 @@ class MemoizedModel:
     def _read(self, contexts: list[Context]) -> Tensor:
         """(n, V): their distributions, from one pass."""
         rows = [Prefix(ids, 0, 1, number) for number, ids in enumerate(contexts)]
-        return self.source.distributions(rows, build_empty_tree(len(rows)))[:, 0]
+        return self.source.compute_distributions(rows, build_empty_tree(len(rows)))[:, 0]
 
     def _learn(self, fresh: list[Context]) -> None:
         begin = len(self._places)
@@ -187,7 +187,9 @@ class MemoizedHeadDraft(MemoizedModel):
         rows = [Prefix(ids, 0, len(path) + 1, number) for number, (ids, path) in enumerate(contexts)]
         paths = [path for _, path in contexts]
         chains = build_token_tree(paths, [tuple(range(-1, len(path) - 1)) for path in paths])
-        return self.source.distributions(rows, chains)[torch.arange(len(rows)), torch.tensor([len(path) for path in paths])]
+        return self.source.compute_distributions(rows, chains)[
+            torch.arange(len(rows)), torch.tensor([len(path) for path in paths])
+        ]
 
 
 class MemoizedPair:

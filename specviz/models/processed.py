@@ -26,7 +26,7 @@ class ProcessedModel:
         self.context: int | None = source.context
         self.settings: Settings = source.settings
 
-    def distributions(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
+    def compute_distributions(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
         """(B, N + 1, V) float64, as in models.base.LanguageModel."""
         return self.warp_logits(self.processed_logits(rows, tree))
 

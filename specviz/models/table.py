@@ -25,7 +25,7 @@ class TableModel:
     context: int | None = None
     _known: dict[tuple[int, ...], Tensor] = field(default_factory=dict, init=False, repr=False, compare=False)
 
-    def distributions(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
+    def compute_distributions(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
         nothing = torch.zeros(self.vocabulary, dtype=torch.float64)
         result, width = [], tree.widest + 1
         for index, row in enumerate(rows):

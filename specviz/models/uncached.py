@@ -28,7 +28,7 @@ from specviz.verification.warp import warp
 class DraftReference(Protocol):
     """The distributions that a proposer's draft tokens are to be drawn from, computed without the decoder and its caches."""
 
-    def distributions(self, ids: Sequence[int], count: int) -> tuple[Tensor, Tensor]:
+    def compute_distributions(self, ids: Sequence[int], count: int) -> tuple[Tensor, Tensor]:
         """Distributions after each of the last ``count`` tokens, (count, V) float64, and the margin of each, (count,).
 
         The last ``count - 1`` tokens are draft tokens. The margin is that of ``compute_margins``; inf where nothing is truncated.
@@ -48,7 +48,7 @@ class UncachedModel:
     exit_: Exit | None = None  # if given, the distributions are those of this early exit on the network's states
 
     @torch.inference_mode()
-    def distributions(self, ids: Sequence[int], count: int) -> tuple[Tensor, Tensor]:
+    def compute_distributions(self, ids: Sequence[int], count: int) -> tuple[Tensor, Tensor]:
         """Distributions after each of the last ``count`` tokens, (count, V) float64, and the margin of each, (count,)."""
         known = self.network.config.get_text_config().vocab_size
         tokens = [min(token, known - 1) for token in ids]
@@ -59,7 +59,7 @@ class UncachedModel:
                 use_cache=False,
                 output_hidden_states=early is not None,
             )
-        logits = early.logits(out.hidden_states[early.layer]) if early is not None else out.logits
+        logits = early.compute_logits(out.hidden_states[early.layer]) if early is not None else out.logits
         logits = logits[0, -count:].cpu() if not self.processors else self._process(logits[0, -count:], tokens).cpu()
         probs = torch.nn.functional.pad(warp(logits, self.settings), (0, self.vocabulary - known))
         return probs, compute_margins(logits, self.settings)
@@ -80,7 +80,7 @@ class UncachedMappedDraft:
     tokens: TokenMap
 
     @torch.inference_mode()
-    def distributions(self, ids: Sequence[int], count: int) -> tuple[Tensor, Tensor]:
+    def compute_distributions(self, ids: Sequence[int], count: int) -> tuple[Tensor, Tensor]:
         """As of ``DraftReference``. A row is zero where no shared token is possible."""
         context = find_context(self.network.config)
         probs, margins = torch.zeros(count, self.vocabulary, dtype=torch.float64), torch.full((count,), inf, dtype=torch.float64)
@@ -108,7 +108,7 @@ class UncachedDraftHead:
     vocabulary: int
 
     @torch.inference_mode()
-    def distributions(self, ids: Sequence[int], count: int) -> tuple[Tensor, Tensor]:
+    def compute_distributions(self, ids: Sequence[int], count: int) -> tuple[Tensor, Tensor]:
         """As of ``DraftReference``; of ``ids`` the last ``count - 1`` are draft tokens. Nothing is drafted after a text of one token: zeros."""
         text = len(ids) - count + 1
         if text < 2:
@@ -164,7 +164,7 @@ class OneTokenPasses:
 
     source: ServedModel
 
-    def distributions(self, ids: Sequence[int], count: int) -> tuple[Tensor, Tensor]:
+    def compute_distributions(self, ids: Sequence[int], count: int) -> tuple[Tensor, Tensor]:
         """Distributions after each of the last ``count`` tokens, (count, V) float64, and the margin of each, (count,)."""
         logits = torch.stack([self._logits(tuple(ids[:end])) for end in range(len(ids) - count + 1, len(ids) + 1)])
         return self.source.warp_logits(logits).cpu(), compute_margins(logits.cpu(), self.source.settings)

@@ -115,7 +115,7 @@ class CeilingPolicy(LengthPolicy):
     target: LanguageModel  # opened a second time, with its own cache
 
     def continues(self, chains: Sequence[TreeGrowth], distributions: Tensor) -> list[bool]:
-        p = self.target.distributions([chain.row for chain in chains], assemble_tree(chains, "ceiling"))
+        p = self.target.compute_distributions([chain.row for chain in chains], assemble_tree(chains, "ceiling"))
         result = []
         for index, (chain, probs) in enumerate(zip(chains, distributions, strict=True)):
             accepted = [min(1.0, float(p[index, n, token]) / float(chain.q[n][token])) for n, token in enumerate(chain.tokens)]
@@ -157,7 +157,7 @@ class AdaptiveDraft:
         live = [chain for chain in chains if chain.levels]
         while live:
             longer = [chain.row.with_draft_tokens(tuple(chain.tokens)) for chain in live]
-            distributions = self.draft.distributions(longer, build_empty_tree(len(live)))[:, 0]
+            distributions = self.draft.compute_distributions(longer, build_empty_tree(len(live)))[:, 0]
             q = distributions if self.settings is None else warp(distributions.log(), self.settings)
             live = self._draw(live, distributions, q, randomness)
         return assemble_tree(chains, self.name, counts_fixed=True)

@@ -32,7 +32,7 @@ class DraftModel:
             if not (live := [index for index in live if level < wanted[index]]):
                 break
             longer = [rows[i].with_draft_tokens(tuple(drawn[i])) for i in live]
-            q = self.draft.distributions(longer, build_empty_tree(len(live)))[:, 0]
+            q = self.draft.compute_distributions(longer, build_empty_tree(len(live)))[:, 0]
             if not all(masses := q.sum(-1).tolist()):  # where nothing can be drafted, the chain ends before a token is drawn
                 places = [place for place, mass in enumerate(masses) if mass]
                 live, q = [live[place] for place in places], q[places]

@@ -69,11 +69,11 @@ class WindowedTarget:
         """Read these windows beside the draft tokens of these rows in the next pass."""
         self._announced = {(row.ids, row.past): window for row, window in zip(rows, windows, strict=True)}
 
-    def distributions(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
+    def compute_distributions(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
         """(B, N + 1, V) float64, as in models.base.LanguageModel; one pass."""
         windows = [self._announced.get((row.ids, row.past), ()) for row in rows]
         windows = [window if self._fits(row, window) else () for row, window in zip(rows, windows, strict=True)]
-        found = self.source.distributions(rows, _attach_windows(tree, windows))
+        found = self.source.compute_distributions(rows, _attach_windows(tree, windows))
         if len(self._found) > STATES_MAX:
             self._found.clear()
         for index, (row, window) in enumerate(zip(rows, windows, strict=True)):
@@ -91,7 +91,7 @@ class WindowedTarget:
             return None
         if (row.ids, window) not in self._found:
             self.announce([row], [window])
-            self.distributions([row], build_empty_tree(1, NAME))
+            self.compute_distributions([row], build_empty_tree(1, NAME))
         return self._found[row.ids, window]
 
     def _fits(self, row: Prefix, window: Rows) -> bool:

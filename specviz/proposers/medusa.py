@@ -40,9 +40,9 @@ class HeadDistributions:
         self._rows: list[Prefix] | None = None
         self._distributions = torch.empty(0)
 
-    def distributions(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
+    def compute_distributions(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
         """(B, N + 1, V) float64, as in models.base.LanguageModel; every row holds at least two tokens."""
-        distributions = self._compute_distributions(list(rows))
+        distributions = self._compute_head_distributions(list(rows))
         depths = torch.zeros(len(rows), tree.widest + 1, dtype=torch.int64)
         for index, parents in enumerate(tree.parents):
             for node in range(len(parents)):
@@ -50,13 +50,13 @@ class HeadDistributions:
         depths.clamp_(max=self.levels - 1)  # nothing is drafted below the last head's token
         return distributions[torch.arange(len(rows))[:, None], depths]
 
-    def _compute_distributions(self, rows: list[Prefix]) -> Tensor:
+    def _compute_head_distributions(self, rows: list[Prefix]) -> Tensor:
         """(B, levels, V): computed once per round, for all levels of its tree and once for rows with the same hidden state."""
         if rows != self._rows:
             places = {row.ids[:-1]: index for index, row in reversed([*enumerate(rows)])}  # the first row of each text
             number = {text: order for order, text in enumerate(places)}
-            features = self.target.features([rows[index] for index in places.values()])
-            distributions = pad_vocabulary(warp(self.heads.logits(features, self.levels), self.settings), self.vocabulary)
+            features = self.target.compute_features([rows[index] for index in places.values()])
+            distributions = pad_vocabulary(warp(self.heads.compute_logits(features, self.levels), self.settings), self.vocabulary)
             self._rows, self._distributions = rows, distributions[[number[row.ids[:-1]] for row in rows]]
         return self._distributions
 

@@ -32,7 +32,7 @@ class FixedDistribution:
         self.probs = warp(logits, settings)
         self.vocabulary = len(logits)
 
-    def distributions(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
+    def compute_distributions(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
         return self.probs.expand(len(rows), tree.widest + 1, -1)
 
 
@@ -64,8 +64,8 @@ class ReversedDraft:
         self.source, self.settings = source, settings
         self.vocabulary, self.context = source.vocabulary, source.context
 
-    def distributions(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
-        probs = self.source.distributions(rows, tree)
+    def compute_distributions(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
+        probs = self.source.compute_distributions(rows, tree)
         probs = torch.where(probs.sum(-1, keepdim=True) > 0, probs, 1.0)  # the padding of shorter rows is all zero
         return warp(torch.where(probs > 0, -probs.log(), -torch.inf), self.settings)
 

@@ -68,7 +68,7 @@ def _load_draft(folder: Path, target: PreTrainedModel) -> Callable[..., Any]:
     def read(input_ids: Tensor) -> SimpleNamespace:
         states = target(input_ids=input_ids, output_hidden_states=True).hidden_states
         if isinstance(head, Exit):
-            return SimpleNamespace(logits=head.logits(states[head.layer]))
+            return SimpleNamespace(logits=head.compute_logits(states[head.layer]))
         entering = head.embed_inputs(input_ids[:, 1:], states[-1][:, :-1])
         return SimpleNamespace(logits=head.network(inputs_embeds=entering, use_cache=False).logits)
 

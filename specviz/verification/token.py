@@ -122,10 +122,10 @@ class TokenRule:
             accepted = rule.accepts(u, p, q)
             if not accepted:
                 try:
-                    probs = rule.replacement(probs, walk.q[node])
+                    probs = rule.compute_replacement(probs, walk.q[node])
                 except EmptyResidualError:  # p equals q up to rounding: a rejection has probability 0
                     accepted = True
-            walk.checked[node] = Check(p, u, rule.threshold(p, q), accepted)
+            walk.checked[node] = Check(p, u, rule.compute_threshold(p, q), accepted)
             if accepted:
                 return walk.accept(node)
             walk.rejected = node
@@ -138,17 +138,17 @@ class TokenRule:
         """The rule where the target's distribution is p, (V,). It differs from self only if a bound depends on all of p."""
         return self
 
-    def threshold(self, p: float, q: float) -> float:
+    def compute_threshold(self, p: float, q: float) -> float:
         """The bound that u is compared with."""
         return compute_acceptance_probability(p, q)
 
     def accepts(self, u: Number, p: Number, q: Number) -> Number:
         return accepts(u, p, q)
 
-    def replacement(self, p: Tensor, q: Tensor) -> Tensor:
+    def compute_replacement(self, p: Tensor, q: Tensor) -> Tensor:
         return compute_residual(p, q)
 
-    def bonus(self, p: Tensor) -> Tensor:
+    def compute_bonus(self, p: Tensor) -> Tensor:
         """The distribution of the token after a fully accepted path, (V,)."""
         return p
 
@@ -205,7 +205,7 @@ class TreeWalk:
             if node == ROOT:
                 break
         if self.rejected is None:
-            self.probs = self.rule.bonus(self.probs)
+            self.probs = self.rule.compute_bonus(self.probs)
 
     def accept(self, node: int) -> int:
         self.path.append(node)

@@ -45,22 +45,22 @@ class TypicalRule(TokenRule):
     def condition_on(self, p: Tensor) -> TypicalRule:
         return TypicalRule(self.epsilon, compute_typical_bound(p, self.epsilon))
 
-    def threshold(self, p: float, q: float) -> float:
+    def compute_threshold(self, p: float, q: float) -> float:
         assert self.bar is not None, "condition_on() gives the bound"
         return float(p > self.bar)
 
     def accepts(self, u: Any, p: Any, q: Any) -> Any:
         return p > self.bar
 
-    def replacement(self, p: Tensor, q: Tensor) -> Tensor:
-        return self.bonus(p)
+    def compute_replacement(self, p: Tensor, q: Tensor) -> Tensor:
+        return self.compute_bonus(p)
 
-    def bonus(self, p: Tensor) -> Tensor:
+    def compute_bonus(self, p: Tensor) -> Tensor:
         return build_one_hot(find_first_argmax(p), p.shape[-1])
 
     def find_impossible_tokens(self, p: Tensor) -> Tensor:
         """Tokens that p allows but this rule never writes, (V,) bool: neither typical nor the most likely."""
-        possible = (p > compute_typical_bound(p, self.epsilon)) | (self.bonus(p) > 0.0)
+        possible = (p > compute_typical_bound(p, self.epsilon)) | (self.compute_bonus(p) > 0.0)
         return (p > 0.0) & ~possible
 
     def find_accepted(self, walk: TreeWalk, parent: int, siblings: list[int]) -> int:
@@ -71,7 +71,7 @@ class TypicalRule(TokenRule):
             walk.checked[node] = Check(walk.p_token[node], walk.take_uniform(node), float(node == best), node == best)
         if best != ROOT:
             return walk.accept(best)
-        walk.rejected, walk.probs = siblings[-1], self.bonus(walk.p[parent + 1])
+        walk.rejected, walk.probs = siblings[-1], self.compute_bonus(walk.p[parent + 1])
         return ROOT
 
     def _is_typical(self, walk: TreeWalk, node: int) -> bool:
@@ -86,7 +86,7 @@ class TypicalRule(TokenRule):
     def view_node(self, tree: DraftTree, index: int, p: Tensor, node: int) -> RuleView:
         probs = p[tree.parents[index][node] + 1]
         overlap = torch.where(probs > compute_typical_bound(probs, self.epsilon), tree.q[index][node], 0.0)
-        return RuleView(probs, overlap, (1.0 - overlap.sum()).clamp(min=0.0) * self.bonus(probs))
+        return RuleView(probs, overlap, (1.0 - overlap.sum()).clamp(min=0.0) * self.compute_bonus(probs))
 
 
 @register_rule("typical", title=TypicalRule.title, exact=TypicalRule.exact, reads=("typical_epsilon",))

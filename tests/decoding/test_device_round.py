@@ -425,5 +425,5 @@ def test_a_fixed_cache_gives_the_distributions_of_a_growing_one() -> None:
             torch.tensor([[5, 6], [3, 9]]), torch.tensor([4, 2]), PassTokens.build_chain(2, torch.device("cpu"))
         )
     for line, ids in ((0, (1, 2, 3, 4, 5, 6)), (1, (1, 2, 3, 9))):
-        expected = CachedModel(model, settings).distributions([Prefix(ids, 0, 4)], build_empty_tree(1))[0, 0]
+        expected = CachedModel(model, settings).compute_distributions([Prefix(ids, 0, 4)], build_empty_tree(1))[0, 0]
         torch.testing.assert_close(found[line, 1], expected, rtol=1e-10, atol=1e-12)

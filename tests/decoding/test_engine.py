@@ -197,7 +197,7 @@ def test_each_row_of_a_batch_is_recorded_with_its_own_distributions():
     for row, round_ in zip(rows, rounds, strict=True):
         ids = row.ids
         for node, probs in enumerate(round_.distributions[: len(round_.proposals)]):
-            wanted = model(P, V).distributions([Prefix(ids, 0, 1)], build_empty_tree(1))[0, 0].tolist()
+            wanted = model(P, V).compute_distributions([Prefix(ids, 0, 1)], build_empty_tree(1))[0, 0].tolist()
             assert round_.full.p[node].tolist() == wanted
             assert probs.p == tuple(wanted[token] for token in probs.tokens)
             ids = (*ids, round_.proposals[node].token)

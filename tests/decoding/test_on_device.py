@@ -407,7 +407,7 @@ def test_a_processor_behind_the_target(compare_devices):
     def work(pair):
         source = ProcessedModel(pair.open(BASE)[0], RepetitionPenaltyLogitsProcessor(1.4))
         block = DraftTree(((5, 6, 7),), ((-1, 0, 0),), (None,), ((None,) * 3,), "none")
-        return source.distributions([Prefix(tuple(pair.encode(PROMPT)), 0, 9)], block).cpu().numpy()
+        return source.compute_distributions([Prefix(tuple(pair.encode(PROMPT)), 0, 9)], block).cpu().numpy()
 
     here, there = compare_devices(work)
     assert there == pytest.approx(here, abs=1e-6)
@@ -455,19 +455,19 @@ def test_every_family(family):
     except UnsupportedModelError as error:
         pytest.skip(str(error))
 
-    def distributions(model):
+    def compute_distributions(model):
         source, found = CachedModel(model, Settings()), []
         rows = [Prefix((1, 2, 3, *range(3, 15)), 0, 9), Prefix((4, 5, 6), 0, 9, 1)]
         block = DraftTree(((5, 6, 7), (8,)), ((-1, 0, 0), (-1,)), (None, None), ((None,) * 3, (None,)), "none")
         for _ in range(3):
-            p = source.distributions(rows, block).cpu()
+            p = source.compute_distributions(rows, block).cpu()
             found += [p[0], p[1, :2]]
             rows = [replace(rows[0], ids=(*rows[0].ids, 5, 7, 9)), replace(rows[1], ids=(*rows[1].ids, 3))]
         return found
 
-    here = distributions(deepcopy(model))
+    here = compute_distributions(deepcopy(model))
     with fake_device() as device:
-        there = distributions(deepcopy(model).to(device))
+        there = compute_distributions(deepcopy(model).to(device))
     for one, other in zip(here, there, strict=True):
         assert torch.allclose(one, other, atol=1e-5)
 

@@ -158,7 +158,9 @@ def test_distributions_after_paths_are_those_of_each_path_by_itself(nodes):
     for where, distributions in iterate_distributions_after(source, (9, 8), paths, nodes):
         assert where.start == seen and len(distributions) == where.stop - where.start
         for path, probs in zip(paths[where].tolist(), distributions, strict=True):
-            alone = CachedModel(source.model, settings).distributions([Prefix((9, 8, *path), 0, 9)], build_empty_tree(1))[0, 0]
+            alone = CachedModel(source.model, settings).compute_distributions([Prefix((9, 8, *path), 0, 9)], build_empty_tree(1))[
+                0, 0
+            ]
             assert (probs - alone).abs().max() < 1e-10
         seen = where.stop
     assert seen == len(paths)

@@ -87,8 +87,8 @@ def test_rows_that_ask_for_the_same_get_one_read_only_array():
     remembered = MemoizedModel(CachedModel(build_network("Llama"), Settings()))
     chain = DraftTree(((3, 4),) * 5, ((-1, 0),) * 5, (None,) * 5, ((None,) * 2,) * 5, "chain")
     for block in (build_empty_tree(5), chain):
-        found = remembered.distributions(ROWS, block)
-        alone = remembered.distributions([*ROWS[:4], Prefix((2, 1), 0, 9)], block)  # now the last row is another
+        found = remembered.compute_distributions(ROWS, block)
+        alone = remembered.compute_distributions([*ROWS[:4], Prefix((2, 1), 0, 9)], block)  # now the last row is another
         assert found.stride(0) == 0 and alone.stride(0) > 0
         assert torch.equal(found[:4], alone[:4]) and not torch.equal(found[4], alone[4])
         with pytest.raises(RuntimeError):
@@ -97,11 +97,11 @@ def test_rows_that_ask_for_the_same_get_one_read_only_array():
 
 def test_writing_to_the_distributions_of_one_row_changes_nothing_that_is_remembered():
     remembered = MemoizedModel(CachedModel(build_network("Llama"), Settings()))
-    before = remembered.distributions(ROWS[:1], build_empty_tree(1)).clone()
-    remembered.distributions(ROWS[:1], build_empty_tree(1)).zero_()
-    assert torch.equal(remembered.distributions(ROWS[:1], build_empty_tree(1)), before) and float(before.sum()) == pytest.approx(
-        1
-    )
+    before = remembered.compute_distributions(ROWS[:1], build_empty_tree(1)).clone()
+    remembered.compute_distributions(ROWS[:1], build_empty_tree(1)).zero_()
+    assert torch.equal(remembered.compute_distributions(ROWS[:1], build_empty_tree(1)), before) and float(
+        before.sum()
+    ) == pytest.approx(1)
 
 
 # Draft tokens -------------------------------------------------------------------------------------------------------------------
@@ -115,9 +115,9 @@ class Asked:
     def __init__(self, inner):
         self.inner, self.vocabulary, self.blocks = inner, inner.vocabulary, []
 
-    def distributions(self, rows, block):
+    def compute_distributions(self, rows, block):
         self.blocks.append(block)
-        return self.inner.distributions(rows, block)
+        return self.inner.compute_distributions(rows, block)
 
 
 def test_a_language_model_is_given_no_distributions_and_the_rule_is():

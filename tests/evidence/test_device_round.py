@@ -144,8 +144,8 @@ def test_along_a_text_the_rule_gets_the_distributions_of_uncached_passes_and_dec
         q = torch.cat([first, *later], 1)
         text = row.ids + tokens
         for given, exact in (
-            (p, fresh.distributions(text, len(tokens) + 1)[0]),
-            (q, drafting.distributions(text[:-1], len(tokens))[0]),
+            (p, fresh.compute_distributions(text, len(tokens) + 1)[0]),
+            (q, drafting.compute_distributions(text[:-1], len(tokens))[0]),
         ):
             assert float((given[0] - exact).abs().sum(-1).max()) / 2 < TOLERANCE
         tree = DraftTree((tokens,), (tuple(range(-1, len(tokens) - 1)),), (q[0],), ((None,) * len(tokens),), proposer.name)

@@ -133,14 +133,14 @@ def test_heads_that_a_pair_lacks_leave_their_lines_blank_with_the_reason(pair):
 class FromTarget(TokenRule):
     """A published mistake: the replacement is drawn from p instead of the residual."""
 
-    def replacement(self, p, q):
+    def compute_replacement(self, p, q):
         return p
 
 
 class SecondTokenRule(TokenRule):
     """Ends each round with the second most probable token."""
 
-    def bonus(self, p):
+    def compute_bonus(self, p):
         return build_one_hot(p.topk(2).indices[-1], p.shape[-1])
 
 

@@ -101,7 +101,7 @@ def compare_histories(network_, shape: str, rows: int, rounds: int, compared: in
     worst = 0.0
     for number in range(rounds):
         block = draw_block(dice, rows, shape)
-        logits = model.logits([Prefix(ids, 0, 9) for ids in texts], block)
+        logits = model.compute_logits([Prefix(ids, 0, 9) for ids in texts], block)
         for row in range(rows):
             places = range(-1, len(block.tokens[row]))
             for node in places if number == rounds - 1 else dice.sample(places, min(compared, len(places))):
@@ -184,7 +184,7 @@ def test_logits_are_a_function_of_rows_and_block_whatever_was_asked_before():
     model = CachedModel(network_, Settings())
     questions = [[(1, 2, 3, 4, 5)], [(1, 2)], [(1, 2, 3)], [(9,)], [(1, 2, 3), (1, 2)], [(1, 2), (1, 2, 3)], [(1, 2, 3)]]
     for texts in questions * 2:
-        logits = model.logits([Prefix(ids, 0, 9) for ids in texts], build_empty_tree(len(texts)))
+        logits = model.compute_logits([Prefix(ids, 0, 9) for ids in texts], build_empty_tree(len(texts)))
         for row, ids in enumerate(texts):
             assert (logits[row, 0] - compute_fresh_logits(network_, ids)).abs().max() < 2e-5
 
@@ -196,7 +196,7 @@ def test_two_requests_on_one_network_do_not_meet():
     for length in range(1, 8):
         for model, ids in ((one, tuple(range(length))), (other, tuple(range(50, 50 + length)))):
             assert (
-                model.logits([Prefix(ids, 0, 9)], build_empty_tree(1))[0, 0] - compute_fresh_logits(network_, ids)
+                model.compute_logits([Prefix(ids, 0, 9)], build_empty_tree(1))[0, 0] - compute_fresh_logits(network_, ids)
             ).abs().max() < 2e-5
 
 
@@ -207,7 +207,7 @@ def test_an_ordinary_round_feeds_no_token_twice(monkeypatch):
     model = CachedModel(build_network("Llama"), Settings())
     chain = DraftTree(((5, 6),), ((-1, 0),), (None,), ((None, None),), "x")
     for ids in ((1, 2, 3), (1, 2, 3, 5, 6, 7), (1, 2, 3, 5, 6, 7, 8)):
-        model.logits([Prefix(ids, 0, 9)], chain)
+        model.compute_logits([Prefix(ids, 0, 9)], chain)
     assert fed == [3 + 2, 1 + 2, 1 + 2]
 
 
@@ -218,7 +218,7 @@ def test_rows_that_leave_a_batch_or_change_places_keep_what_was_computed(monkeyp
     model = CachedModel(network_, Settings())
     texts = {3: (5, 6, 7, 8), 4: (9, 8), 7: (1, 2, 3)}
     for order in ([3, 4, 7], [7, 3, 4], [7, 4], [4]):
-        logits = model.logits([Prefix(texts[draw], 0, 9, draw) for draw in order], build_empty_tree(len(order)))
+        logits = model.compute_logits([Prefix(texts[draw], 0, 9, draw) for draw in order], build_empty_tree(len(order)))
         for row, draw in enumerate(order):
             assert (logits[row, 0] - compute_fresh_logits(network_, texts[draw])).abs().max() < 2e-5
             texts[draw] += (11 + draw,)
@@ -239,7 +239,7 @@ def test_a_text_in_several_rows_passes_the_output_layer_once_and_every_place_has
         rows = [Prefix((5, 6, *(dice.randrange(2) for _ in range(dice.randrange(3)))), 2, 9, draw) for draw in range(5)]
         tokens = [tuple(dice.randrange(2) for _ in range(dice.randrange(3))) if number else () for _ in rows]
         tree = build_token_tree(tokens, [tuple(range(-1, len(one) - 1)) for one in tokens])
-        found = model.distributions(rows, tree)
+        found = model.compute_distributions(rows, tree)
         assert found.shape == (5, tree.widest + 1, V)
         texts = [row.ids + one[:node] for row, one in zip(rows, tokens, strict=True) for node in range(len(one) + 1)]
         assert sizes.pop() == len(set(texts)) < 5 * (tree.widest + 1)
@@ -258,11 +258,11 @@ def test_equal_rows_are_read_once_and_none_is_read_again_when_they_part(monkeypa
     model, texts = CachedModel(network_, Settings()), dict.fromkeys((3, 4, 7), (5, 6, 7, 8))
     for more in ({3: 1, 4: 1, 7: 1}, {3: 1, 4: 2, 7: 1}, {4: 2, 7: 3, 3: 4}):
         rows = [Prefix(texts[draw], 0, 9, draw) for draw in more]
-        found = model.distributions(rows, build_empty_tree(3))[:, 0]
+        found = model.compute_distributions(rows, build_empty_tree(3))[:, 0]
         for row, probs in zip(rows, found, strict=True):
             assert (probs - warp(compute_fresh_logits(network_, row.ids), Settings())).abs().sum() < 1e-4
         texts = {draw: texts[draw] + (token,) for draw, token in more.items()}
-    model.distributions([Prefix(texts[draw], 0, 9, draw) for draw in texts], build_empty_tree(3))
+    model.compute_distributions([Prefix(texts[draw], 0, 9, draw) for draw in texts], build_empty_tree(3))
     assert fed == [(1, 4), (1, 1), (2, 1), (3, 1)], "one text; still one; two; three"
 
 
@@ -282,7 +282,7 @@ def test_after_each_of_many_leaves_the_logits_are_those_of_a_fresh_pass(key_head
     monkeypatch.setattr(layers, "split_attention", lambda *given: (calls.append(0), apart(*given))[1])
     model, ids, tree = CachedModel(network_, Settings()), (5, 6, 7, 8), draw_wide_tree(dice, inner, passes.SPLIT_MIN - short)
     for text in (ids, (*ids, tree.tokens[0][0])):  # the second goes on from the first one's cache
-        logits = model.logits([Prefix(text, 0, 9)], tree)[0]
+        logits = model.compute_logits([Prefix(text, 0, 9)], tree)[0]
         for node in (ROOT, *range(len(tree.tokens[0]))):
             after = text + tuple(tree.tokens[0][i] for i in find_path(tree.parents[0], node))
             assert float((compute_fresh_logits(network_, after) - logits[node + 1]).abs().max()) < 2e-5

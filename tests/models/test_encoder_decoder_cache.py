@@ -47,7 +47,7 @@ def compare_histories(network, shape: str, rows: int, rounds: int) -> float:
     held = [(0, *(dice.randrange(V) for _ in range(dice.randrange(1, 6)))) for _ in range(rows)]
     for number in range(rounds):
         block = draw_block(dice, rows, shape)
-        logits = model.logits([Prefix(ids, 0, 9) for ids in held], block)
+        logits = model.compute_logits([Prefix(ids, 0, 9) for ids in held], block)
         for row in range(rows):
             places = range(-1, len(block.tokens[row]))
             for node in places if number == rounds - 1 else [dice.choice(places)]:
@@ -103,7 +103,7 @@ def test_a_prompt_counts_and_requests_with_other_prompts_do_not_meet():
     models = [open_model(network, prompt) for prompt in prompts]
     for length in range(1, 5):
         ids = tuple(range(length))
-        found = [model.logits([Prefix(ids, 0, 9)], build_empty_tree(1))[0, 0] for model in models]
+        found = [model.compute_logits([Prefix(ids, 0, 9)], build_empty_tree(1))[0, 0] for model in models]
         for logits, prompt in zip(found, prompts, strict=True):
             assert (logits - compute_fresh_logits(network, ids, prompt)).abs().max() < 5e-5
         assert (found[0] - found[1]).abs().max() > 1e-2
@@ -115,7 +115,7 @@ def test_the_encoder_runs_once_and_its_keys_and_values_are_made_once():
     network.decoder.block[1].layer[1].EncDecAttention.k.register_forward_hook(lambda *_: runs.append("keys"))
     model = open_model(network)
     for ids in ((0,), (0, 3, 4), (0, 3, 5, 6), (0,)):
-        model.logits([Prefix(ids, 0, 9)], build_empty_tree(1))
+        model.compute_logits([Prefix(ids, 0, 9)], build_empty_tree(1))
     assert runs == ["encoder", "keys"]
 
 
@@ -126,7 +126,7 @@ def test_an_ordinary_round_feeds_no_token_twice(monkeypatch):
     model = open_model(build_tiny_encoder_decoder("mt5", V))
     chain = DraftTree(((5, 6),), ((-1, 0),), (None,), ((None, None),), "x")
     for ids in ((0, 2, 3), (0, 2, 3, 5, 6, 7), (0, 2, 3, 5, 6, 7, 8)):
-        model.logits([Prefix(ids, 0, 9)], chain)
+        model.compute_logits([Prefix(ids, 0, 9)], chain)
     assert fed == [3 + 2, 1 + 2, 1 + 2]
 
 
@@ -134,7 +134,7 @@ def test_the_state_that_heads_read_is_what_the_output_matrix_is_applied_to():
     for kind in KINDS:
         network = build_tiny_encoder_decoder(kind, V)
         model = open_model(network)
-        state = model.features([Prefix((0, 4, 5, 6), 0, 9)])
+        state = model.compute_features([Prefix((0, 4, 5, 6), 0, 9)])
         assert (network.lm_head(state)[0] - compute_fresh_logits(network, (0, 4, 5))).abs().max() < 5e-5
 
 
@@ -144,7 +144,7 @@ def test_in_half_precision_rows_that_see_nothing_stay_finite():
         model = open_model(build_tiny_encoder_decoder("t5", V).to(dtype))
         block = DraftTree(((5, 6, 7), ()), ((-1, -1, 0), ()), (None, None), ((None,) * 3, ()), "x")
         for texts_ in (((0, 2, 3, 4), (0,)), ((0, 2, 3, 4, 5, 7, 8), (0, 9))):
-            logits = model.logits([Prefix(ids, 0, 9) for ids in texts_], block)
+            logits = model.compute_logits([Prefix(ids, 0, 9) for ids in texts_], block)
             assert logits[0].isfinite().all() and logits[1, 0].isfinite().all()
 
 
@@ -154,7 +154,7 @@ def test_on_a_gpu_a_tree_and_a_ragged_batch_have_the_logits_of_fresh_passes():
     model = open_model(copy.deepcopy(network).to("cuda"))
     block = DraftTree(((5, 6, 7), (8,)), ((-1, -1, 0), (-1,)), (None, None), ((None,) * 3, (None,)), "x")
     for held in (((0, 2, 3, 4), (0,)), ((0, 2, 3, 4, 5, 7, 9), (0, 9))):
-        logits = model.logits([Prefix(ids, 0, 9) for ids in held], block).cpu()
+        logits = model.compute_logits([Prefix(ids, 0, 9) for ids in held], block).cpu()
         assert (logits[0, 3] - compute_fresh_logits(network, (*held[0], 5, 7))).abs().max() < 1e-3
         assert (logits[1, 1] - compute_fresh_logits(network, (*held[1], 8))).abs().max() < 1e-3
 

@@ -73,7 +73,7 @@ def measure_worst(config, rounds: int = 12, start: int = 12) -> float:
         texts = [tuple(dice.randrange(V) for _ in range(start - 4 * row)) for row in range(rows)]
         for _ in range(rounds):
             block = draw_block(dice, rows, shape)
-            logits = model.logits([Prefix(ids, 0, 9) for ids in texts], block)
+            logits = model.compute_logits([Prefix(ids, 0, 9) for ids in texts], block)
             for row in range(rows):
                 node = dice.randrange(-1, len(block.tokens[row]))
                 ids = texts[row] + tuple(block.tokens[row][i] for i in find_path(block.parents[row], node))

@@ -29,12 +29,12 @@ def test_features_are_those_of_a_fresh_pass_after_random_histories(kind, shape, 
         prefixes = [Prefix(ids, 0, 9, draw) for draw, ids in enumerate(texts)]
         if dice.random() < 0.5:
             prefixes.reverse()
-        states = model.features(prefixes)
+        states = model.compute_features(prefixes)
         for state, prefix in zip(states, prefixes, strict=True):
             wanted = compute_fresh_state(network_, prefix.ids)
             assert (state - wanted).abs().max() < 2e-5 * max(1.0, float(wanted.abs().max()))
         block = draw_block(dice, rows, shape)
-        model.logits(prefixes, block)
+        model.compute_logits(prefixes, block)
         for row, prefix in enumerate(prefixes):
             texts[prefix.draw] = continue_text(dice, prefix.ids, block, row)
 
@@ -42,15 +42,15 @@ def test_features_are_those_of_a_fresh_pass_after_random_histories(kind, shape, 
 def test_after_an_ordinary_round_features_cost_no_pass(monkeypatch):
     model, passes = CachedModel(build_network("Llama"), Settings()), []
     block = draw_block(random.Random(3), 1, "tree")
-    model.logits([Prefix((1, 2, 3), 0, 9)], block)
-    inner = model.logits
-    monkeypatch.setattr(model, "logits", lambda *given: passes.append(given) or inner(*given))
+    model.compute_logits([Prefix((1, 2, 3), 0, 9)], block)
+    inner = model.compute_logits
+    monkeypatch.setattr(model, "compute_logits", lambda *given: passes.append(given) or inner(*given))
     for node in range(-1, len(block.tokens[0])):
         kept = []
         while node >= 0:
             kept.insert(0, block.tokens[0][node])
             node = block.parents[0][node]
-        model.features([Prefix((1, 2, 3, *kept, 7), 0, 9)])
+        model.compute_features([Prefix((1, 2, 3, *kept, 7), 0, 9)])
     assert not passes
-    model.features([Prefix((4, 5, 6), 0, 9)])
+    model.compute_features([Prefix((4, 5, 6), 0, 9)])
     assert len(passes) == 1

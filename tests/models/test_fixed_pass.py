@@ -75,7 +75,7 @@ def test_a_pass_gives_the_librarys_distributions(name: str, longest: int, monkey
     for row, begin in enumerate((7, 4)):
         for place in range(3):
             prefix = Prefix(TEXT[:begin] + added[row][: place + 1], 0, 4)
-            expected = CachedModel(model, Settings()).distributions([prefix], build_empty_tree(1))[0, 0]
+            expected = CachedModel(model, Settings()).compute_distributions([prefix], build_empty_tree(1))[0, 0]
             torch.testing.assert_close(found[row, place], expected, rtol=1e-9, atol=1e-12)
 
 
@@ -92,7 +92,7 @@ def test_one_token_may_leave_the_groups_of_heads_to_the_kernel(monkeypatch) -> N
         seen = [*grouped]
         for row, begin in enumerate((7, 4)):
             prefix = Prefix(TEXT[:begin] + tuple(ids[row].tolist()), 0, 4)
-            expected = CachedModel(model, Settings()).distributions([prefix], build_empty_tree(1))[0, 0]
+            expected = CachedModel(model, Settings()).compute_distributions([prefix], build_empty_tree(1))[0, 0]
             torch.testing.assert_close(found[row, -1], expected, rtol=1e-9, atol=1e-12)
         assert seen[-2:] == [tokens == 1] * 2
         grouped.clear()

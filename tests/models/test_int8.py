@@ -62,7 +62,7 @@ def test_the_distribution_after_a_prefix_does_not_know_the_draft_tokens(small_mo
     apart = {}
     for name, model in (("token", small_model), ("pass", mutant)):
         distributions = [
-            CachedModel(model, Settings()).distributions([Prefix(TEXT[:20], 0, 9)], chain(*draft_tokens))[0, 0]
+            CachedModel(model, Settings()).compute_distributions([Prefix(TEXT[:20], 0, 9)], chain(*draft_tokens))[0, 0]
             for draft_tokens in ((3, 9), (200, 41))
         ]
         apart[name] = float((distributions[0] - distributions[1]).abs().sum() / 2)
@@ -73,7 +73,7 @@ def test_distributions_are_those_of_the_librarys_own_pass_and_not_the_float_weig
     """Along a text, several tokens at a time and one by one. The float model's distributions are a hundred times as far away."""
     model, cached = build_tiny_model(260, seed=4), CachedModel(small_model, Settings())
     for length in range(10, 50, 4):
-        distributions = cached.distributions([Prefix(TEXT[:length], 0, 9)], chain(*TEXT[length : length + 3]))[0]
+        distributions = cached.compute_distributions([Prefix(TEXT[:length], 0, 9)], chain(*TEXT[length : length + 3]))[0]
         for node in range(4):
             ids = TEXT[: length + node]
             own, other = (torch.softmax(compute_fresh_probs(one, ids).double(), -1) for one in (small_model, model))
@@ -107,7 +107,7 @@ def test_matrices_in_a_form_that_is_not_known_are_left_to_their_own_code():
     assert not is_covered(model) and not open_pass(model).written
     cached = CachedModel(model.eval(), Settings())
     for length in (5, 12, 13):
-        probs = cached.distributions([Prefix(TEXT[:length], 0, 9)], chain(1, 2))[0, 0]
+        probs = cached.compute_distributions([Prefix(TEXT[:length], 0, 9)], chain(1, 2))[0, 0]
         assert (probs - torch.softmax(compute_fresh_probs(model, TEXT[:length]).double(), -1)).abs().max() < 2e-5
 
 

@@ -108,13 +108,13 @@ def compare_histories(network_, layer: int, shape: str, rows: int, rounds: int) 
             for length in range(dice.choice((0, block.widest))):
                 live = [row for row, tokens in enumerate(block.tokens) if len(tokens) >= length]
                 longer = [replace(prefixes[row], ids=words[row] + block.tokens[row][:length]) for row in live]
-                draft_tokens = model.lower.logits(longer, build_empty_tree(len(longer)))
+                draft_tokens = model.lower.compute_logits(longer, build_empty_tree(len(longer)))
                 asked += [(row.ids, logits[0], True) for row, logits in zip(longer, draft_tokens, strict=True)]
         elif dice.random() < 0.5:
-            asked += list_places(model.lower.logits(prefixes, block), words, block, True)
+            asked += list_places(model.lower.compute_logits(prefixes, block), words, block, True)
         if dice.random() < 0.2:
             block = draw_block(dice, rows, "tree")
-        asked += list_places(model.logits(prefixes, block), words, block, False)
+        asked += list_places(model.compute_logits(prefixes, block), words, block, False)
         for ids, logits, early in dice.sample(asked, min(2, len(asked))):
             logits_apart = max(logits_apart, float((logits - compute_wanted(network_, model, ids, early)).abs().max()))
         keys_apart = max(keys_apart, measure_layers_distance(network_, model, rows))
@@ -132,7 +132,7 @@ def list_places(logits, words, block: DraftTree, early: bool) -> list[tuple]:
 
 def compute_wanted(network_, model: LayeredModel, ids, early: bool):
     logits, states, _ = run_fresh_pass(network_, ids)
-    return model.lower.exit.logits(states[model.lower.exit.layer][None, -1:])[0, 0] if early else logits[-1]
+    return model.lower.exit.compute_logits(states[model.lower.exit.layer][None, -1:])[0, 0] if early else logits[-1]
 
 
 @pytest.mark.fast_cases(3)
@@ -165,8 +165,8 @@ def test_keys_of_rejected_draft_tokens_left_below_the_exit_are_seen(monkeypatch)
         model, network_ = build_layered(build_deep_network(), 2), build_deep_network()
         for ids in ((1, 2, 3), (1, 2, 3, 8)):  # 5, and 6 after it, are rejected
             for count in range(3):
-                model.lower.logits([Prefix(ids + (5, 6)[:count], 0, 9)], build_empty_tree(1))
-            logits = model.logits([Prefix(ids, 0, 9)], build_chain(5, 6))[0, 0]
+                model.lower.compute_logits([Prefix(ids + (5, 6)[:count], 0, 9)], build_empty_tree(1))
+            logits = model.compute_logits([Prefix(ids, 0, 9)], build_chain(5, 6))[0, 0]
         probs, fresh = warp(logits, PLAIN), warp(run_fresh_pass(network_, ids)[0][-1], PLAIN)
         return measure_layers_distance(network_, model, 1), float((probs - fresh).abs().sum()) / 2
 
@@ -189,8 +189,8 @@ def test_the_pass_that_verifies_reads_one_draft_token_below_the_exit_and_all_of_
         (1, 2, 3, 5, 6, 7, 9, 5, 8),
     ):  # all accepted, with a bonus token; one accepted, one replaced
         for count in range(3):
-            model.lower.logits([Prefix(ids + (5, 6, 7)[:count], 0, 9)], build_empty_tree(1))
-        model.logits([Prefix(ids, 0, 9)], build_chain(5, 6, 7))
+            model.lower.compute_logits([Prefix(ids + (5, 6, 7)[:count], 0, 9)], build_empty_tree(1))
+        model.compute_logits([Prefix(ids, 0, 9)], build_chain(5, 6, 7))
     assert fed["below"] == [3, 1, 1, 1] + [1, 1, 1, 1] * 2
     assert fed["above"] == [3 + 3, 1 + 3, 1 + 3]
 
@@ -200,7 +200,7 @@ def test_what_is_said_is_a_function_of_the_question_whatever_was_asked_before():
     questions = [[(1, 2, 3, 4, 5)], [(1, 2)], [(1, 2, 3)], [(9,)], [(1, 2, 3), (1, 2)], [(1, 2), (1, 2, 3)], [(1, 2, 3)]]
     for number, texts_ in enumerate(questions * 3):
         part = model.lower if number % 2 else model
-        logits = part.logits([Prefix(ids, 0, 9) for ids in texts_], build_empty_tree(len(texts_)))
+        logits = part.compute_logits([Prefix(ids, 0, 9) for ids in texts_], build_empty_tree(len(texts_)))
         for row, ids in enumerate(texts_):
             assert (logits[row, 0] - compute_wanted(network_, model, ids, part is model.lower)).abs().max() < 2e-5
 

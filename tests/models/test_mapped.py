@@ -111,7 +111,7 @@ def test_q_is_the_restricted_distribution_rescaled_and_put_at_the_targets_ids():
     settings = Settings(temperature=0.5)
     draft = build_mapped_table(table, settings)
     logits = torch.tensor([float(mass) for mass in table(spell(PROMPT))], dtype=torch.float64).log()
-    (q,) = draft.distributions([Prefix(PROMPT, 0, 1)], build_empty_tree(1))[0]
+    (q,) = draft.compute_distributions([Prefix(PROMPT, 0, 1)], build_empty_tree(1))[0]
     expected = torch.zeros(3, dtype=torch.float64)
     expected[list(SHARED)] = warp(logits[list(SHARED.values())], settings)
     torch.testing.assert_close(q, expected, rtol=0, atol=1e-15)
@@ -122,7 +122,7 @@ def test_q_is_the_restricted_distribution_rescaled_and_put_at_the_targets_ids():
 def test_where_nothing_is_shared_the_row_is_zero_and_its_mass_counts_as_none():
     draft = build_mapped_table(lambda ids: (0, 0.5, 0.5, 0))
     assert draft.draftable is None
-    assert not draft.distributions([Prefix(PROMPT, 0, 1)], build_empty_tree(1)).any()
+    assert not draft.compute_distributions([Prefix(PROMPT, 0, 1)], build_empty_tree(1)).any()
     assert draft.draftable == 0.0
 
 
@@ -147,7 +147,10 @@ def test_the_tables_above_are_silent_after_some_texts_and_not_after_others():
         _, draft = build_tables(seed, Settings())
         paths = [(), (0,), (1,), (2,), (0, 2), (2, 0)]
         rows = [Prefix((*PROMPT, *path), 0, 1, number) for number, path in enumerate(paths)]
-        assert set(draft.distributions(rows, build_empty_tree(len(rows))).sum(-1).round().flatten().tolist()) == {0.0, 1.0}
+        assert set(draft.compute_distributions(rows, build_empty_tree(len(rows))).sum(-1).round().flatten().tolist()) == {
+            0.0,
+            1.0,
+        }
 
 
 def test_a_chain_ends_where_nothing_can_be_drafted():
@@ -190,14 +193,14 @@ def test_its_distributions_are_a_pure_function_of_the_text_and_equal_uncached_on
     rows = [Prefix(text[: 8 + number], 0, 30, number) for number in range(2)]
     for _ in range(12):
         tree = proposer.propose(rows, PhiloxRandomness(dice.randrange(1000)))
-        found = draft.distributions(rows, tree)
+        found = draft.compute_distributions(rows, tree)
         for index, row in enumerate(rows):
             node = dice.randrange(len(tree.tokens[index]))
             path, at = [], node
             while at >= 0:
                 path.insert(0, tree.tokens[index][at])
                 at = tree.parents[index][at]
-            expected = fresh.distributions((*row.ids, *path), 1)[0][0]
+            expected = fresh.compute_distributions((*row.ids, *path), 1)[0][0]
             torch.testing.assert_close(found[index, node + 1], expected, rtol=0, atol=1e-12)
             rows[index] = replace(row, ids=text[: dice.randrange(4, 60)] + tuple(path[: dice.randrange(3)]))
 

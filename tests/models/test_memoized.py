@@ -44,7 +44,7 @@ def test_remembered_distributions_are_those_of_fresh_passes(shape):
     for _ in range(12):
         rows = [Prefix((1, 2, *(dice.randrange(3) for _ in range(dice.randrange(3)))), 0, 9, n) for n in range(3)]
         block = draw_block(dice, 3, shape)
-        distributions = model.distributions(rows, block)
+        distributions = model.compute_distributions(rows, block)
         for row, prefix in enumerate(rows):
             for node in range(-1, len(block.tokens[row])):
                 ids = prefix.ids + tuple(block.tokens[row][i] for i in find_path(block.parents[row], node))
@@ -55,11 +55,13 @@ def test_remembered_distributions_are_those_of_fresh_passes(shape):
 
 def test_each_distribution_is_asked_for_once(monkeypatch):
     source = CachedModel(build_network("Llama"), Settings())
-    model, asked, inner = MemoizedModel(source), [], source.distributions
-    monkeypatch.setattr(source, "distributions", lambda rows, block: asked.extend(row.ids for row in rows) or inner(rows, block))
+    model, asked, inner = MemoizedModel(source), [], source.compute_distributions
+    monkeypatch.setattr(
+        source, "compute_distributions", lambda rows, block: asked.extend(row.ids for row in rows) or inner(rows, block)
+    )
     dice = random.Random(1)
     for _ in range(10):
-        model.distributions([Prefix((1, 2), 0, 9, n) for n in range(4)], draw_block(dice, 4, "tree"))
+        model.compute_distributions([Prefix((1, 2), 0, 9, n) for n in range(4)], draw_block(dice, 4, "tree"))
     assert len(asked) == len(set(asked)) == len(model) > 20
 
 
@@ -68,8 +70,8 @@ def test_states_for_heads_are_those_of_the_cached_model():
     remembered, cached = MemoizedModel(CachedModel(network_, Settings())), CachedModel(network_, Settings())
     rows = [Prefix((1, 2, n % 3), 0, 9, n) for n in range(6)]
     for _ in range(2):
-        assert torch.allclose(remembered.features(rows), cached.features(rows), atol=1e-5)
-        remembered.distributions(rows, draw_block(random.Random(2), 6, "tree"))
+        assert torch.allclose(remembered.compute_features(rows), cached.compute_features(rows), atol=1e-5)
+        remembered.compute_distributions(rows, draw_block(random.Random(2), 6, "tree"))
 
 
 METHODS = (
@@ -111,19 +113,21 @@ def test_memory_stays_within_its_bound_and_distributions_stay_right(monkeypatch)
     for _ in range(40):
         rows = [Prefix((1, dice.randrange(300) % V, dice.randrange(3)), 0, 9, n) for n in range(3)]
         block = draw_block(dice, 3, "tree")
-        distributions = model.distributions(rows, block)
+        distributions = model.compute_distributions(rows, block)
         assert len(model) <= 20 and len(model._table) <= 20
         assert (distributions[0, 0] - torch.softmax(compute_fresh_logits(network_, rows[0].ids).double(), -1)).abs().max() < 2e-5
     many = [Prefix((1, token), 0, 9, token) for token in range(50)]
-    assert model.distributions(many, draw_block(dice, 50, "chain")).shape[0] == 50 and len(model) >= 50
+    assert model.compute_distributions(many, draw_block(dice, 50, "chain")).shape[0] == 50 and len(model) >= 50
 
 
 def test_contexts_beyond_the_longest_are_never_asked_about(monkeypatch):
     source = CachedModel(build_network("Llama"), Settings())
-    model, asked, inner = MemoizedModel(source, longest=3), [], source.distributions
-    monkeypatch.setattr(source, "distributions", lambda rows, block: asked.extend(row.ids for row in rows) or inner(rows, block))
+    model, asked, inner = MemoizedModel(source, longest=3), [], source.compute_distributions
+    monkeypatch.setattr(
+        source, "compute_distributions", lambda rows, block: asked.extend(row.ids for row in rows) or inner(rows, block)
+    )
     block = draw_block(random.Random(7), 3, "chain")
-    distributions = model.distributions([Prefix((1, 2), 0, 9, n) for n in range(3)], block)
+    distributions = model.compute_distributions([Prefix((1, 2), 0, 9, n) for n in range(3)], block)
     assert max(map(len, asked)) == 3 and max(map(len, block.tokens)) > 1
     assert all(
         float(distributions[row, node].sum()) == pytest.approx(1)
@@ -158,8 +162,8 @@ def test_states_of_many_texts_are_those_of_each_alone():
     ]  # two share all but the last token, which their states do not see
     rows = [Prefix(ids, 0, 9, number) for number, ids in enumerate(texts)]
     for some in (rows[:2], rows):
-        alone = [CachedModel(network_, Settings()).features([row])[0] for row in some]
-        assert torch.allclose(model.features(some), torch.stack(alone), atol=1e-5)
+        alone = [CachedModel(network_, Settings()).compute_features([row])[0] for row in some]
+        assert torch.allclose(model.compute_features(some), torch.stack(alone), atol=1e-5)
 
 
 def test_what_comes_after_forgetting_does_not_depend_on_what_came_before(pair):
@@ -187,11 +191,13 @@ def test_what_is_kept_is_not_asked_about_again_and_survives_forgetting(monkeypat
     """Capacity for 20, of which 8 are kept: the others come and go, and the kept ones stay the same to the last bit."""
     network_ = build_network("Llama")
     source = CachedModel(network_, Settings())
-    model, asked, inner = MemoizedModel(source, memory=20 * 8 * V), [], source.distributions
+    model, asked, inner = MemoizedModel(source, memory=20 * 8 * V), [], source.compute_distributions
     kept = [(1, token) for token in range(8)]
     model.keep(kept)
     first = model.compute_distributions_after(kept)
-    monkeypatch.setattr(source, "distributions", lambda rows, block: asked.extend(row.ids for row in rows) or inner(rows, block))
+    monkeypatch.setattr(
+        source, "compute_distributions", lambda rows, block: asked.extend(row.ids for row in rows) or inner(rows, block)
+    )
     for number in range(30):
         model.compute_distributions_after([(1, 2), (number % V, 5), (number % V, 6)])
         assert torch.equal(model.compute_distributions_after(kept), first) and len(model) <= 20

@@ -45,7 +45,7 @@ class Logits:
     context: int | None = None
 
     def processed_logits(self, rows, block):
-        return self.table.distributions(rows, block).log()
+        return self.table.compute_distributions(rows, block).log()
 
     def warp_logits(self, logits):
         return warp(logits, self.settings)
@@ -101,7 +101,7 @@ def test_a_penalized_distribution_is_the_same_in_trees_batches_and_alone():
     texts = [(1, 2, 3, 4), (9, 9, 8)]
     block = DraftTree(((5, 1, 5, 7), (9, 3)), ((-1, 0, -1, 1), (-1, 0)), (None, None), ((None,) * 4, (None,) * 2), "test")
     for _ in range(2):  # the second time from the cache
-        distributions = cached.distributions([Prefix(ids, 0, 9, n) for n, ids in enumerate(texts)], block)
+        distributions = cached.compute_distributions([Prefix(ids, 0, 9, n) for n, ids in enumerate(texts)], block)
         for row, node, path in (
             (0, 0, ()),
             (0, 1, (5,)),
@@ -118,14 +118,14 @@ def test_a_penalized_distribution_is_the_same_in_trees_batches_and_alone():
         texts = [(*texts[0], 5, 1, 7), (*texts[1], 9)]
     assert (
         distributions[0, 0]
-        - warp(cached.source.logits([Prefix(texts[0], 0, 9), Prefix(texts[1], 0, 9, 1)], block)[0, 0], Settings())
+        - warp(cached.source.compute_logits([Prefix(texts[0], 0, 9), Prefix(texts[1], 0, 9, 1)], block)[0, 0], Settings())
     ).abs().sum() > 1e-3
 
 
 def test_ids_that_only_the_draft_knows_are_no_text_of_the_targets():
     network = build_tiny_model(40, seed=1)
     cached = ProcessedModel(CachedModel(network, Settings(), 50), RepetitionPenaltyLogitsProcessor(1.4))
-    probs = cached.distributions([Prefix((1, 2, 45), 0, 9)], DraftTree(((48,),), ((-1,),), (None,), ((None,),), "test"))
+    probs = cached.compute_distributions([Prefix((1, 2, 45), 0, 9)], DraftTree(((48,),), ((-1,),), (None,), ((None,),), "test"))
     assert (
         probs.shape == (1, 2, 50)
         and float(probs[..., 40:].sum()) == 0.0

@@ -154,9 +154,9 @@ def test_eight_bits_say_nearly_what_the_weights_said_and_the_library_computes_wi
             assert numbers.dtype is torch.int8 and torch.equal(part.weight, numbers * scales[:, None].float())
     row = Prefix(tuple(range(3, 30)), 0, 9)
     source = CachedModel(model, Settings())
-    source.distributions([Prefix(row.ids[:20], 0, 9)], build_empty_tree(1))
+    source.compute_distributions([Prefix(row.ids[:20], 0, 9)], build_empty_tree(1))
     ours, library = (
-        source.distributions([row], build_empty_tree(1))[0, 0],
+        source.compute_distributions([row], build_empty_tree(1))[0, 0],
         torch.softmax(model(torch.tensor([row.ids])).logits[0, -1].detach().double(), -1),
     )
     assert 1e-6 < (ours - library).abs().sum() / 2 < 0.1  # inputs of bfloat16; weights as small as these make steep distributions

@@ -34,11 +34,11 @@ def measure_worst(network_, rounds: int) -> tuple[float, list[int]]:
         if number % 5 == 4:  # something else in between
             rows = [Prefix(ids, 0, 9)] * dice.choice((1, 2))
             block = draw_block(dice, len(rows), dice.choice(("chain", "tree")))
-            model.logits(rows, block)
+            model.compute_logits(rows, block)
             ids = continue_text(dice, ids, block, 0)
         draft_tokens: tuple[int, ...] = ()
         for _ in range(dice.randrange(1, 5)):
-            found = model.logits([Prefix(ids + draft_tokens, 0, 9)], build_empty_tree(1))
+            found = model.compute_logits([Prefix(ids + draft_tokens, 0, 9)], build_empty_tree(1))
             worst = max(worst, float((compute_fresh_logits(network_, ids + draft_tokens) - found[0, 0]).abs().max()))
             draft_tokens += (dice.randrange(3),)  # few, so that nodes of a tree meet them again
         if number % 7 == 6:  # another text of the same length
@@ -69,7 +69,7 @@ def test_the_distributions_of_an_8_bit_draft_are_those_of_its_other_way():
     short, long = SteppingModel(network_, Settings()), CachedModel(network_, Settings())
     steps, ids = record_steps(short), (5, 6, 7)
     for token in range(10, 60):
-        one, other = (model.logits([Prefix(ids, 0, 9)], build_empty_tree(1)) for model in (short, long))
+        one, other = (model.compute_logits([Prefix(ids, 0, 9)], build_empty_tree(1)) for model in (short, long))
         assert float((one - other).abs().max()) < 0.02 * float(other.std())
         ids += (token,)
     assert len(steps) == 49
@@ -79,7 +79,7 @@ def test_an_id_that_the_draft_lacks_is_read_as_its_other_way_reads_it():
     short, long = (kind(build_network("Llama"), Settings(), V + 8) for kind in (SteppingModel, CachedModel))
     steps = record_steps(short)
     for ids in ((3, 4), (3, 4, V + 5), (3, 4, V + 5, 9)):
-        one, other = (model.distributions([Prefix(ids, 0, 9)], build_empty_tree(1)) for model in (short, long))
+        one, other = (model.compute_distributions([Prefix(ids, 0, 9)], build_empty_tree(1)) for model in (short, long))
         assert one.shape[-1] == V + 8 and torch.allclose(one, other, atol=1e-6)
     assert steps == [(V - 1,), (9,)]
 
@@ -87,11 +87,13 @@ def test_an_id_that_the_draft_lacks_is_read_as_its_other_way_reads_it():
 def test_nodes_of_an_earlier_tree_are_not_taken_for_what_follows_a_step():
     network_ = build_network("Llama")
     model, ids = SteppingModel(network_, Settings()), (5, 6)
-    model.logits([Prefix(ids, 0, 9)], DraftTree(((7, 8),), ((-1, -1),), (None,), ((None, None),), "tree"))
+    model.compute_logits([Prefix(ids, 0, 9)], DraftTree(((7, 8),), ((-1, -1),), (None,), ((None, None),), "tree"))
     for ids in ((5, 6, 3), (5, 6, 3, 7, 9, 4)):
         assert (
             float(
-                (compute_fresh_logits(network_, ids) - model.logits([Prefix(ids, 0, 9)], build_empty_tree(1))[0, 0]).abs().max()
+                (compute_fresh_logits(network_, ids) - model.compute_logits([Prefix(ids, 0, 9)], build_empty_tree(1))[0, 0])
+                .abs()
+                .max()
             )
             < 2e-5
         )
@@ -105,7 +107,9 @@ def test_after_a_fully_accepted_round_two_tokens_are_read_at_once_and_more_token
         ids += fresh_tokens
         assert (
             float(
-                (compute_fresh_logits(network_, ids) - model.logits([Prefix(ids, 0, 9)], build_empty_tree(1))[0, 0]).abs().max()
+                (compute_fresh_logits(network_, ids) - model.compute_logits([Prefix(ids, 0, 9)], build_empty_tree(1))[0, 0])
+                .abs()
+                .max()
             )
             < 2e-5
         )
@@ -117,7 +121,7 @@ def test_other_families_and_types_go_their_usual_way(kind):
     model = SteppingModel(build_network(kind), Settings())
     ids = (3, 4, 5)
     for token in range(6):
-        found = model.logits([Prefix(ids, 0, 9)], build_empty_tree(1))
+        found = model.compute_logits([Prefix(ids, 0, 9)], build_empty_tree(1))
         assert float((compute_fresh_logits(model.model, ids) - found[0, 0]).abs().max()) < 2e-5
         ids += (token,)
     assert not hasattr(SteppingModel(build_network("Llama", torch.float64), Settings())._pass, "step")
@@ -141,6 +145,6 @@ def test_depths_and_the_mask_of_one_row_are_those_of_several():
         ids = tuple(dice.randrange(V) for _ in range(4))
         alone, together = CachedModel(network_, Settings()), CachedModel(network_, Settings())
         for text in (ids, (*ids, 7, 8)):
-            one = alone.logits([Prefix(text, 0, 9)], block)
-            two = together.logits([Prefix(text, 0, 9), Prefix((*text, 3), 0, 9, 1)], twice)
+            one = alone.compute_logits([Prefix(text, 0, 9)], block)
+            two = together.compute_logits([Prefix(text, 0, 9), Prefix((*text, 3), 0, 9, 1)], twice)
             assert torch.allclose(one[0], two[0], atol=2e-5)

@@ -42,7 +42,7 @@ class BlockVerification:
                     result[text] += drawn * mass
         return dict(result)
 
-    def replacement(self, joint: Fraction, p: Distribution, q: Distribution) -> Distribution | None:
+    def compute_replacement(self, joint: Fraction, p: Distribution, q: Distribution) -> Distribution | None:
         """'norm(max(0, p_tau p - q))'; None where nothing is left, and nothing is ever drawn."""
         rest = [max(ZERO, joint * a - b) for a, b in zip(p, q, strict=True)]
         return norm(rest) if any(rest) else None
@@ -54,7 +54,7 @@ class BlockVerification:
             p, q = self.p(prefix + chain[:i]), self.q(prefix + chain[:i])
             mass = sum((max(ZERO, joint * a - b) for a, b in zip(p, q, strict=True)), ZERO)
             heights.append(mass / (mass + ONE - joint) if i and mass + ONE - joint else ONE)
-            left.append(self.replacement(joint, p, q))
+            left.append(self.compute_replacement(joint, p, q))
             joint = min(ONE, joint * p[token] / q[token])
         heights.append(joint)
         left.append(self.p(prefix + chain))
@@ -84,7 +84,7 @@ class Sequential(Algorithm1):
 
     def round(self, prefix: tuple[int, ...], level: int = 0) -> Texts:
         if level == len(self.branching):
-            return self.bonus(prefix)
+            return self.compute_bonus(prefix)
         p, q, k = self.p(prefix), self.q(prefix, 0), self.branching[level]
         rho = self.rho(p, q, k)
         share = [min(b, a / rho) for a, b in zip(p, q, strict=True)]
@@ -112,13 +112,13 @@ class Distinct(Algorithm1):
             if not drawn:
                 continue
             probs = self.p(prefix) if left is None else left
-            kept = self.threshold(probs, q, token)
+            kept = self.compute_threshold(probs, q, token)
             if kept:
                 for text, mass in self.round((*prefix, token), level + 1).items():
                     yield (token, *text), drawn * kept * mass
             if kept == 1:
                 continue
-            rest, more = self.residual(probs, q), gone | {token}
+            rest, more = self.compute_residual(probs, q), gone | {token}
             if count + 1 < self.branching[level] and any(m for t, m in enumerate(self.q(prefix, 0)) if t not in more):
                 later = self._siblings(prefix, level, count + 1, rest, more)
             else:

@@ -39,11 +39,11 @@ class Algorithm1:
 
     # The rule, one method for each sentence of the algorithm.
 
-    def threshold(self, p: Distribution, q: Distribution, token: int) -> Fraction:
+    def compute_threshold(self, p: Distribution, q: Distribution, token: int) -> Fraction:
         """'reject the sample with probability 1 - p(x)/q(x)' if q(x) > p(x), else accept it."""
         return min(ONE, p[token] / q[token])
 
-    def residual(self, p: Distribution, q: Distribution) -> Distribution:
+    def compute_residual(self, p: Distribution, q: Distribution) -> Distribution:
         """p'(x) = norm(max(0, p(x) - q(x)))."""
         left = [max(Fraction(0), a - b) for a, b in zip(p, q, strict=True)]
         return tuple(mass / sum(left) for mass in left)
@@ -56,7 +56,7 @@ class Algorithm1:
         """What is written if all siblings were rejected: one token of the residual, and nothing else."""
         return {(token,): mass for token, mass in enumerate(probs) if mass}
 
-    def bonus(self, prefix: tuple[int, ...]) -> Texts:
+    def compute_bonus(self, prefix: tuple[int, ...]) -> Texts:
         """What is written after a fully accepted path: one more token of the target."""
         return {(token,): mass for token, mass in enumerate(self.p(prefix)) if mass}
 
@@ -65,7 +65,7 @@ class Algorithm1:
     def round(self, prefix: tuple[int, ...], level: int = 0) -> Texts:
         """Distribution of the tokens that one round commits."""
         if level == len(self.branching):
-            return self.bonus(prefix)
+            return self.compute_bonus(prefix)
         result: Texts = defaultdict(Fraction)
         for text, mass in self._siblings(prefix, level, 0, None):
             result[text] += mass
@@ -77,13 +77,13 @@ class Algorithm1:
             if not drawn:
                 continue
             probs = self.judge(prefix, token) if left is None else left
-            kept = self.threshold(probs, q, token)
+            kept = self.compute_threshold(probs, q, token)
             if kept:
                 for text, mass in self.round((*prefix, token), level + 1).items():
                     yield (token, *text), drawn * kept * mass
             if kept == 1:
                 continue
-            rest = self.residual(probs, q)
+            rest = self.compute_residual(probs, q)
             if count + 1 < self.branching[level]:
                 later = self._siblings(prefix, level, count + 1, rest)
             else:

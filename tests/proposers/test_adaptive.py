@@ -213,7 +213,7 @@ class Foreseeing(DraftModel):
 
     def propose(self, rows, randomness):
         block = super().propose(rows, randomness)
-        p, u = self.target.distributions(rows, block), randomness.take(Purpose.ACCEPT, rows, 0, 0)
+        p, u = self.target.compute_distributions(rows, block), randomness.take(Purpose.ACCEPT, rows, 0, 0)
         kept = [self._kept(block, index, p[index], u[index]) for index in range(len(rows))]
         parts = {
             name: tuple(part if keep else empty for part, keep in zip(getattr(block, name), kept, strict=True))

@@ -90,7 +90,7 @@ class PathTable:
     def __init__(self, seed: int, vocabulary: int, settings: Settings):
         self.seed, self.vocabulary, self.settings = seed, vocabulary, settings
 
-    def distributions(self, rows, tree):
+    def compute_distributions(self, rows, tree):
         found = torch.zeros(len(rows), tree.widest + 1, self.vocabulary, dtype=torch.float64)
         for index, row in enumerate(rows):
             paths = [()]
@@ -199,7 +199,7 @@ def test_along_a_run_each_distribution_is_that_of_passes_without_a_cache(double_
 
     @cache
     def compute_fresh(before: tuple[int, ...], path: tuple[int, ...]) -> torch.Tensor:
-        return fresh.distributions(before + path, len(path) + 1)[0][-1]
+        return fresh.compute_distributions(before + path, len(path) + 1)[0][-1]
 
     for round_ in decode(target, proposer, TokenRule(), PhiloxRandomness(3), settings, ids):
         below = list_paths(round_)
@@ -222,7 +222,7 @@ def test_an_accepted_draft_token_is_read_anew_with_the_targets_state(double_pair
     head = EAGLES.find(double_pair.name, double_pair.target, allowed_folder, load_eagle)
     fresh = UncachedDraftHead(double_pair.target, head, settings, double_pair.vocabulary)
     ids = double_pair.encode(PROMPT)
-    split, whole = (fresh.distributions(ids, count)[0][-1] for count in (3, 1))
+    split, whole = (fresh.compute_distributions(ids, count)[0][-1] for count in (3, 1))
     assert float((split - whole).abs().sum()) > 0.01
 
 
@@ -260,8 +260,8 @@ def test_greedy_is_target_only_and_no_random_number_is_used_twice(pair, allowed_
 def test_reading_states_costs_no_pass_of_the_target_after_the_first_round(pair, allowed_folder, monkeypatch):
     settings = Settings(proposer="eagle", eagle=allowed_folder, gamma=3, max_new_tokens=40)
     target, proposer = open_proposer(pair, settings)
-    passes, inner = [], target.logits
-    monkeypatch.setattr(target, "logits", lambda *given: passes.append(given) or inner(*given))
+    passes, inner = [], target.compute_logits
+    monkeypatch.setattr(target, "compute_logits", lambda *given: passes.append(given) or inner(*given))
     rounds = list(decode(target, proposer, TokenRule(), PhiloxRandomness(3), settings, pair.encode(PROMPT)))
     assert len(passes) == len(rounds) + 1
 

@@ -110,7 +110,7 @@ def test_a_stored_exit_is_norm_blocks_and_the_targets_own_output_matrix(pair, al
     x = torch.nn.functional.rms_norm(states, (32,), made.norm, pair.target.model.norm.variance_epsilon)
     for block in made.blocks:
         x = x + torch.nn.functional.silu(x @ block.weight.plain.T + block.bias)
-    assert len(made.blocks) == 2 and torch.allclose(made.logits(states), x @ pair.target.lm_head.weight.T, atol=1e-5)
+    assert len(made.blocks) == 2 and torch.allclose(made.compute_logits(states), x @ pair.target.lm_head.weight.T, atol=1e-5)
     assert made.output is find_fast_weights(pair.target).head, "no copy"
 
 

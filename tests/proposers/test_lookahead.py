@@ -101,8 +101,8 @@ def test_a_prediction_is_replaced_by_the_targets_most_likely_token_after_the_pre
 def test_every_round_is_one_pass_of_the_target(double_pair, temperature, monkeypatch):
     settings = replace(SETTINGS, temperature=temperature)
     target, proposer = open_proposer(double_pair, settings)
-    passes, inner = [], target.source.logits
-    monkeypatch.setattr(target.source, "logits", lambda *given: passes.append(given) or inner(*given))
+    passes, inner = [], target.source.compute_logits
+    monkeypatch.setattr(target.source, "compute_logits", lambda *given: passes.append(given) or inner(*given))
     rounds = list(decode(target, proposer, TokenRule(), PhiloxRandomness(2), settings, double_pair.encode(PROMPT)))
     assert len(passes) == len(rounds)
 
@@ -126,8 +126,8 @@ def test_the_window_changes_no_distribution_and_is_left_out_at_the_end_of_the_co
     for ids in (double_pair.encode(PROMPT), tuple(range(5, 5 + target.context - 4))):
         row = Prefix(ids, 0, 9)
         proposer.propose([row], PhiloxRandomness(0))
-        plain = double_pair.open(SETTINGS)[0].distributions([row], build_empty_tree(1))
-        assert float((target.distributions([row], build_empty_tree(1)) - plain).abs().max()) < 1e-12
+        plain = double_pair.open(SETTINGS)[0].compute_distributions([row], build_empty_tree(1))
+        assert float((target.compute_distributions([row], build_empty_tree(1)) - plain).abs().max()) < 1e-12
         fits = len(ids) < 100
         assert (target.predict_replacements(row, proposer.find_state(row).window) is not None) is fits
 

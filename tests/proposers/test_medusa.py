@@ -54,7 +54,7 @@ def build_random_heads(width: int, vocabulary: int, count: int = COUNT, seed: in
 class Feeling(TableModel):
     """A table that also has a state after every prefix, as a network has one: some vector, the same each time."""
 
-    def features(self, rows):
+    def compute_features(self, rows):
         dice = [random.Random(repr(row.ids[:-1])) for row in rows]
         return torch.tensor([[one.gauss(0, 1) for _ in range(WIDTH)] for one in dice], dtype=torch.float64)
 
@@ -127,8 +127,8 @@ def test_the_distribution_below_a_node_is_that_of_the_head_of_its_depth():
     (row,) = rows = [Prefix((0, 1, 2), 0, 9)]
     block = build_heads_proposer(target, heads, settings).propose(rows, PhiloxRandomness(0))
     distributions, by_hand = (
-        HeadDistributions(target, heads, settings, COUNT).distributions(rows, block)[0],
-        warp(heads.logits(target.features([row])), settings)[0],
+        HeadDistributions(target, heads, settings, COUNT).compute_distributions(rows, block)[0],
+        warp(heads.compute_logits(target.compute_features([row])), settings)[0],
     )
     depths = [
         0,
@@ -166,7 +166,7 @@ def test_along_a_run_the_heads_read_the_states_of_fresh_passes(pair, allowed_fol
         if round_.proposals:
             with torch.inference_mode():
                 out = pair.target(input_ids=torch.tensor([ids[:-1]]), use_cache=False, output_hidden_states=True)
-            fresh = warp(heads.logits(out.hidden_states[-1][:, -1]), settings)[0]
+            fresh = warp(heads.compute_logits(out.hidden_states[-1][:, -1]), settings)[0]
             levels = [0 if one.parent < 0 else None for one in round_.proposals]
             for node, one in enumerate(round_.proposals):
                 levels[node] = 0 if one.parent < 0 else levels[one.parent] + 1
@@ -179,8 +179,8 @@ def test_along_a_run_the_heads_read_the_states_of_fresh_passes(pair, allowed_fol
 def test_reading_states_costs_no_pass_of_the_target_after_the_first_round(pair, allowed_folder, monkeypatch):
     settings = Settings(proposer="medusa", heads=allowed_folder, tree="2-2", max_new_tokens=40)
     target, proposer = open_proposer(pair, settings)
-    passes, inner = [], target.logits
-    monkeypatch.setattr(target, "logits", lambda *given: passes.append(given) or inner(*given))
+    passes, inner = [], target.compute_logits
+    monkeypatch.setattr(target, "compute_logits", lambda *given: passes.append(given) or inner(*given))
     rounds = list(decode(target, proposer, TokenRule(), PhiloxRandomness(3), settings, pair.encode("Once upon a time")))
     assert len(passes) == len(rounds) + 1
 

@@ -114,7 +114,7 @@ def test_distributions_of_the_pass_over_a_draft_are_those_of_fresh_passes(name, 
     fresh = UncachedModel(double_pair.target, Settings(), double_pair.vocabulary)
     for round_, before in walk_rounds(runs(name, tokens)[0], double_pair.encode(PROMPT)):
         for probs, ids in zip(round_.full.p, list_paths(round_, before), strict=True):
-            assert float((probs - fresh.distributions(ids, 1)[0][0]).abs().max()) < 1e-12
+            assert float((probs - fresh.compute_distributions(ids, 1)[0][0]).abs().max()) < 1e-12
 
 
 @TOKENS
@@ -141,7 +141,7 @@ def test_draft_tokens_are_drawn_from_the_drafts_distribution_after_their_own_pat
     for round_, before in walk_rounds(runs(name, tokens)[0], double_pair.encode(PROMPT)):
         ids = list_paths(round_, before)
         for node, one in enumerate(round_.proposals):
-            probs = fresh.distributions(ids[one.parent + 1], 1)[0][0].clone()
+            probs = fresh.compute_distributions(ids[one.parent + 1], 1)[0][0].clone()
             earlier = [other.token for other in round_.proposals[:node] if other.parent == one.parent]
             if earlier and name not in FROM_DRAFT:
                 probs[earlier] = 0.0

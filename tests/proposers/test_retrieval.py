@@ -192,7 +192,7 @@ def test_a_text_too_short_to_look_anything_up_in_is_a_sentence(folder, tmp_path)
 
 
 def first_distribution(source):
-    return source.distributions([Prefix((0,), 0, 9)], build_empty_tree(1))[0, 0].tolist()
+    return source.compute_distributions([Prefix((0,), 0, 9)], build_empty_tree(1))[0, 0].tolist()
 
 
 def test_unigram_counts_words_and_uniform_knows_none():

@@ -84,12 +84,12 @@ def test_cached_rows_and_trees_agree_with_passes_of_one_row_without_a_cache(real
     fresh = UncachedModel(real_pair.target, settings, real_pair.vocabulary)
     rows = [Prefix((*ids, 600 + number), 1, 9, number) for number in range(3)]
     chains, parents = [(1000, 1001), (1000, 1002), (900, 800)], [(-1, 0)] * 3
-    found = target.distributions(rows, build_token_tree(chains, parents))
+    found = target.compute_distributions(rows, build_token_tree(chains, parents))
     for row, chain, own in zip(rows, chains, found, strict=True):
-        wanted = fresh.distributions((*row.ids, *chain), 3)[0]
+        wanted = fresh.compute_distributions((*row.ids, *chain), 3)[0]
         assert float((own - wanted).abs().sum(-1).max()) / 2 < 1e-5
     after = [Prefix((*row.ids, *chain[:1]), 2, 8, row.draw) for row, chain in zip(rows, chains, strict=True)]
-    again = target.distributions(after, build_empty_tree(3))[:, 0]
+    again = target.compute_distributions(after, build_empty_tree(3))[:, 0]
     assert float((again - found[:, 1]).abs().sum(-1).max()) / 2 < 1e-5, "the second draft token was rolled back"
 
 

@@ -139,8 +139,8 @@ def test_a_pair_can_be_taught_from_its_folder_and_nothing_is_taught_without_a_ta
     from transformers import AutoModelForCausalLM
 
     target = AutoModelForCausalLM.from_pretrained(out / "target", dtype=torch.float32)
-    assert load_heads(out / "heads", target).logits(torch.zeros(3, 64), 2).shape == (3, 2, target.config.vocab_size)
-    assert load_exit(out / "exit", target).logits(torch.zeros(3, 2, 64)).shape == (3, 2, target.config.vocab_size)
+    assert load_heads(out / "heads", target).compute_logits(torch.zeros(3, 64), 2).shape == (3, 2, target.config.vocab_size)
+    assert load_exit(out / "exit", target).compute_logits(torch.zeros(3, 2, 64)).shape == (3, 2, target.config.vocab_size)
     assert load_eagle(out / "eagle", target).embed_inputs(torch.zeros(3, 2, dtype=torch.int64), torch.zeros(3, 2, 64)).shape == (
         3,
         2,
@@ -155,12 +155,12 @@ def test_heads_in_the_published_layout_may_bring_their_own_output_matrix(tmp_pat
     x = torch.randn(3, 32, generator=make)
     block = load_file(tmp_path / WEIGHTS)
     by_hand = x + torch.nn.functional.silu(x @ block["1.0.linear.weight"].T + block["1.0.linear.bias"])
-    assert torch.allclose(shared.logits(x)[:, 1], by_hand @ target.lm_head.weight.T, atol=1e-4)
+    assert torch.allclose(shared.compute_logits(x)[:, 1], by_hand @ target.lm_head.weight.T, atol=1e-4)
     own = torch.randn(60, 32, generator=make)
     save_file(block | {"1.1.weight": own}, tmp_path / WEIGHTS)
     mixed = load_heads(tmp_path, target)
-    assert torch.allclose(mixed.logits(x)[:, 1], by_hand @ own.T, atol=1e-4)
-    assert torch.allclose(mixed.logits(x)[:, 0], shared.logits(x)[:, 0], atol=1e-4)
+    assert torch.allclose(mixed.compute_logits(x)[:, 1], by_hand @ own.T, atol=1e-4)
+    assert torch.allclose(mixed.compute_logits(x)[:, 0], shared.compute_logits(x)[:, 0], atol=1e-4)
 
 
 @pytest.mark.parametrize("prefix", ("", "medusa_heads."))
@@ -178,7 +178,7 @@ def test_heads_in_the_layout_of_vllm_are_the_same_heads(tmp_path, prefix):
     save_file(named, other / "model.safetensors")
     (other / CONFIG).write_text(json.dumps({"model_type": "medusa", "num_heads": 2, "num_hidden_layers": 1}))
     x = torch.randn(3, 32, generator=make)
-    assert torch.equal(load_heads(other, target).logits(x), load_heads(usual, target).logits(x))
+    assert torch.equal(load_heads(other, target).compute_logits(x), load_heads(usual, target).compute_logits(x))
 
 
 def test_pickled_heads_are_not_read(tmp_path):

@@ -107,8 +107,8 @@ def test_with_the_token_rules_residual_the_distribution_changes():
     of four tokens; where only one token is short of mass both residuals are that token."""
 
     class Mixed(BlockVerification):
-        def replacement(self, joint, p, q):
-            return super().replacement(F(1), p, q)
+        def compute_replacement(self, joint, p, q):
+            return super().compute_replacement(F(1), p, q)
 
     lost = []
     for seed in range(20):
@@ -166,7 +166,7 @@ def test_what_is_shown_of_a_place_is_what_the_rule_draws_from():
     p, q = pair("random", 2, 3, 7)
     proposer, target = DraftModel(model(q, 3), 3), model(p, 3)
     block = proposer.propose([Prefix(PROMPT, 0, 9)], PhiloxRandomness(1))
-    distributions = target.distributions([Prefix(PROMPT, 0, 9)], block)[0]
+    distributions = target.compute_distributions([Prefix(PROMPT, 0, 9)], block)[0]
     found = compute_block_weights(block.tokens[0], distributions, block.q[0])
     for node in range(3):
         shown = BlockRule().view_node(block, 0, distributions, node)

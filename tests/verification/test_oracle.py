@@ -75,7 +75,7 @@ class ReplacesFromTarget(Algorithm1):
     """R5: the replacement is drawn from p."""
 
     def after_rejection(self, prefix, refused, probs, level):
-        return self.bonus(prefix)
+        return self.compute_bonus(prefix)
 
 
 class GateOffByOne(Algorithm1):
@@ -99,7 +99,7 @@ class KeepsWhatFollows(Algorithm1):
 class AbsoluteDifference(Algorithm1):
     """The residual is |p - q|, not max(0, p - q)."""
 
-    def residual(self, p, q):
+    def compute_residual(self, p, q):
         left = [abs(a - b) for a, b in zip(p, q, strict=True)]
         return tuple(mass / sum(left) for mass in left)
 
@@ -107,25 +107,25 @@ class AbsoluteDifference(Algorithm1):
 class SwappedLetters(Algorithm1):
     """Chen et al. write q for the target; taken over without swapping."""
 
-    def threshold(self, p, q, token):
+    def compute_threshold(self, p, q, token):
         return min(Fraction(1), q[token] / p[token]) if p[token] else Fraction(1)
 
 
 class Lenient(Algorithm1):
     """Keeps a fifth more than it may."""
 
-    def threshold(self, p, q, token):
+    def compute_threshold(self, p, q, token):
         return min(Fraction(1), Fraction(6, 5) * p[token] / q[token])
 
 
 class KeepsWhenLikelier(Algorithm1):
     """No random number: accepted iff p >= q."""
 
-    def threshold(self, p, q, token):
+    def compute_threshold(self, p, q, token):
         return Fraction(int(p[token] >= q[token]))
 
-    def residual(self, p, q):
-        return p if p == q else super().residual(p, q)
+    def compute_residual(self, p, q):
+        return p if p == q else super().compute_residual(p, q)
 
 
 MISTAKES = (ReplacesFromTarget, GateOffByOne, KeepsWhatFollows, AbsoluteDifference, SwappedLetters, Lenient, KeepsWhenLikelier)
@@ -148,7 +148,7 @@ def draw_positive_distribution(seed: object, parts: int):
 class NoBonus(Algorithm1):
     """After a fully accepted draft nothing is added."""
 
-    def bonus(self, prefix):
+    def compute_bonus(self, prefix):
         return {(): Fraction(1)}
 
 

@@ -482,7 +482,7 @@ def split_by_place(p: Tensor, q: Tensor) -> NextTokenSplit:
     rule, rows = ListResidualRule(), []
     for of_target, of_draft in zip(p, q, strict=True):
         try:
-            rows.append(rule.replacement(of_target, of_draft))
+            rows.append(rule.compute_replacement(of_target, of_draft))
         except EmptyResidualError:
             rows.append(of_target)
     return apply_token_rule(p, q, q, torch.stack(rows))

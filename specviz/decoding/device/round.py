@@ -315,7 +315,7 @@ class DeviceSteps:
             p, q, checked = record.p[node], record.q[node], bool(record.checked[node])
             threshold = None
             if checked:
-                threshold = self.rule.threshold(p, q) if isinstance(self.rule, TokenRule) else record.edges[node]
+                threshold = self.rule.compute_threshold(p, q) if isinstance(self.rule, TokenRule) else record.edges[node]
             decisions.append(
                 Decision(
                     token=int(record.tokens[node]),

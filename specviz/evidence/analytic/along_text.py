@@ -153,8 +153,8 @@ def _check_positions(
     """The first ``decided`` places of a round."""
     length, text = len(handed.row.ids), handed.row.ids + handed.tokens
     text = text[: length + decided - 1]
-    p, margins = fresh.distributions(text, decided)
-    q, draft_margins = fresh_draft.distributions(text, decided) if fresh_draft else (None, torch.full_like(margins, inf))
+    p, margins = fresh.compute_distributions(text, decided)
+    q, draft_margins = fresh_draft.compute_distributions(text, decided) if fresh_draft else (None, torch.full_like(margins, inf))
     for node in range(decided):
         near, drawn, asked, bonus = float(margins[node]), None, False, node == len(handed.tokens)
         if not bonus:
@@ -227,7 +227,7 @@ def _compute_forcing_numbers(tokens: Sequence[int], before: tuple[int, ...], fre
     """
     if fresh_draft is None or not tokens:
         return []
-    distributions = fresh_draft.distributions((*before, *tokens[:-1]), len(tokens))[0]
+    distributions = fresh_draft.compute_distributions((*before, *tokens[:-1]), len(tokens))[0]
     place = torch.arange(len(tokens)), torch.tensor(tokens)
     mass, upto = distributions[place].tolist(), distributions.cumsum(-1)[place].tolist()
     drawable = next((n for n, m in enumerate(mass) if m < LEAST), len(mass))

@@ -272,7 +272,7 @@ def enumerate_target(
     open_: dict[Text, float] = {(): 1.0}
     for place in range(length):
         rows = [Prefix((*prompt, *text), place, length - place) for text in open_]
-        distributions = target.distributions(rows, build_empty_tree(len(rows)))[:, 0].tolist()
+        distributions = target.compute_distributions(rows, build_empty_tree(len(rows)))[:, 0].tolist()
         grown = {
             (*text, x): mass * m
             for (text, mass), probs in zip(open_.items(), distributions, strict=True)

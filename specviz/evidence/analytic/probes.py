@@ -165,7 +165,7 @@ def _compute_expected_edges(rule: Rule, handed: RuleInput, node: int) -> Tensor:
 def _compute_replacement(rule: Rule, handed: RuleInput, node: int) -> Tensor | None:
     known = rule if isinstance(rule, TokenRule) else TokenRule()
     try:
-        return known.replacement(handed.p[node], handed.get_q(node))
+        return known.compute_replacement(handed.p[node], handed.get_q(node))
     except EmptyResidualError:  # the distributions are equal and nothing is rejected
         return None
 

@@ -27,8 +27,8 @@ class ChangedModel:
         self.source, self.change = source, change
         self.vocabulary, self.context = source.vocabulary, source.context
 
-    def distributions(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
-        return self.change(self.source.distributions(rows, tree))
+    def compute_distributions(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
+        return self.change(self.source.compute_distributions(rows, tree))
 
 
 def concentrate_on_argmax(probs: Tensor) -> Tensor:
@@ -68,8 +68,8 @@ class PenaltyTwiceModel:
         self.source, self.weight = source, weight
         self.vocabulary, self.context = source.vocabulary, source.context
 
-    def distributions(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
-        found = self.source.distributions(rows, tree)
+    def compute_distributions(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
+        found = self.source.compute_distributions(rows, tree)
         counts = torch.zeros_like(found)
         for index, (tokens, parents) in enumerate(zip(tree.tokens, tree.parents, strict=True)):
             for node, (token, parent) in enumerate(zip(tokens, parents, strict=True)):  # parents come before their children
@@ -89,15 +89,15 @@ class KeptStateModel:
         self.source, self.draft = source, draft
         self.vocabulary, self.context = source.vocabulary, source.context
 
-    def distributions(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
-        found = self.source.distributions(rows, tree).clone()
+    def compute_distributions(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
+        found = self.source.compute_distributions(rows, tree).clone()
         nothing = build_empty_tree(1)
         for index, row in enumerate(rows):
             if row.past and row.past[-1][1] < row.past[-1][0]:
                 *before, last = row.ids
                 shorter = replace(row, ids=tuple(before))
-                rejected = int(self.draft.distributions([shorter], nothing)[0, 0].argmax())
-                found[index, 0] = self.source.distributions([replace(row, ids=(*before, rejected, last))], nothing)[0, 0]
+                rejected = int(self.draft.compute_distributions([shorter], nothing)[0, 0].argmax())
+                found[index, 0] = self.source.compute_distributions([replace(row, ids=(*before, rejected, last))], nothing)[0, 0]
         return found
 
 
@@ -116,13 +116,13 @@ class RowBeforeModel:
     def __init__(self, source: LanguageModel):
         self.source, self.vocabulary, self.context = source, source.vocabulary, source.context
 
-    def distributions(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
+    def compute_distributions(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
         late = [int(len(row.ids) > 1) for row in rows]
         shorter = [replace(row, ids=row.ids[:-1]) if shift else row for row, shift in zip(rows, late, strict=True)]
         tokens = [row.ids[-1:] * shift + tree.tokens[i] for i, (row, shift) in enumerate(zip(rows, late, strict=True))]
         parents = [(ROOT,) * shift + tuple(one + shift for one in tree.parents[i]) for i, shift in enumerate(late)]
         grown = replace(tree, tokens=tuple(tokens), parents=tuple(parents))
-        distributions = self.source.distributions(shorter, grown)
+        distributions = self.source.compute_distributions(shorter, grown)
         result = distributions[:, : tree.widest + 1].clone()
         for index, shift in enumerate(late):
             for node, parent in enumerate(tree.parents[index]):
@@ -140,7 +140,7 @@ class OtherRowModel:
         self.source, self.read_text = source, read_text
         self.vocabulary, self.context = source.vocabulary, source.context
 
-    def distributions(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
+    def compute_distributions(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
         device = getattr(self.source, "device", None)
         found = torch.zeros(len(rows), tree.widest + 1, self.vocabulary, dtype=torch.float64, device=device)
         for index, (row, parents) in enumerate(zip(rows, tree.parents, strict=True)):
@@ -149,7 +149,7 @@ class OtherRowModel:
                 depths.append(depths[parent + 1] + 1)
             for node, depth in enumerate(depths):
                 other = replace(row, ids=self.read_text(row, depth))
-                found[index, node] = self.source.distributions([other], build_empty_tree(1))[0, 0]
+                found[index, node] = self.source.compute_distributions([other], build_empty_tree(1))[0, 0]
         return found
 
 
@@ -168,7 +168,7 @@ class MisreportingProposer(DraftModel):
 
     def propose(self, rows: Sequence[Prefix], randomness: Randomness) -> DraftTree:
         tree = super().propose(rows, randomness)
-        said = self.claimed.distributions(rows, tree)
+        said = self.claimed.compute_distributions(rows, tree)
         return replace(tree, q=tuple(said[i, : len(tokens)] if tokens else None for i, tokens in enumerate(tree.tokens)))
 
 

@@ -23,7 +23,7 @@ class TargetReplacementRule(TokenRule):
 
     name, exact = "replacement from p", False
 
-    def replacement(self, p: Tensor, q: Tensor) -> Tensor:
+    def compute_replacement(self, p: Tensor, q: Tensor) -> Tensor:
         return p
 
 
@@ -32,7 +32,7 @@ class ListResidualRule(TokenRule):
 
     name, exact = "residual by place in a list", False
 
-    def replacement(self, p: Tensor, q: Tensor) -> Tensor:
+    def compute_replacement(self, p: Tensor, q: Tensor) -> Tensor:
         possible, other = p.nonzero().flatten(), q.nonzero().flatten()
         shared = min(len(possible), len(other))
         left = p[possible]
@@ -57,13 +57,13 @@ class DrawPerPathRule(TokenRule):
 
     name, exact = "one target draw per path", False
 
-    def threshold(self, p: float, q: float) -> float:
+    def compute_threshold(self, p: float, q: float) -> float:
         return p
 
     def accepts(self, u: Number, p: Number, q: Number) -> Number:
         return report_comparison(u < p, u, p)
 
-    def replacement(self, p: Tensor, q: Tensor) -> Tensor:
+    def compute_replacement(self, p: Tensor, q: Tensor) -> Tensor:
         return p
 
 
@@ -72,8 +72,8 @@ class GreedyEndingRule(TokenRule):
 
     name, exact = "argmax after a softmax comparison", False
 
-    def replacement(self, p: Tensor, q: Tensor) -> Tensor:
-        return concentrate_on_argmax(super().replacement(p, q))
+    def compute_replacement(self, p: Tensor, q: Tensor) -> Tensor:
+        return concentrate_on_argmax(super().compute_replacement(p, q))
 
     def verify(self, rows: Sequence[Prefix], tree: DraftTree, p: Tensor, randomness: Randomness) -> tuple[Outcome, ...]:
         outcomes = super().verify(rows, tree, p, randomness)
@@ -101,14 +101,14 @@ class OtherTemperatureRule(TokenRule):
     def condition_on(self, p: Tensor) -> OtherTemperatureRule:
         return OtherTemperatureRule(self.factor, float(change_temperature(p, self.factor).max() / p.max() ** (1.0 / self.factor)))
 
-    def threshold(self, p: float, q: float) -> float:
-        return super().threshold(self._change_temperature(p), q)
+    def compute_threshold(self, p: float, q: float) -> float:
+        return super().compute_threshold(self._change_temperature(p), q)
 
     def accepts(self, u: Number, p: Number, q: Number) -> Number:
         return super().accepts(u, self._change_temperature(p), q)
 
-    def replacement(self, p: Tensor, q: Tensor) -> Tensor:
-        return super().replacement(change_temperature(p, self.factor), q)
+    def compute_replacement(self, p: Tensor, q: Tensor) -> Tensor:
+        return super().compute_replacement(change_temperature(p, self.factor), q)
 
     def _change_temperature(self, p: Number) -> Number:
         assert self.scale is not None, "condition_on() gives the distribution"
@@ -181,7 +181,7 @@ class LenientRule(TokenRule):
     def __init__(self, factor: float):
         self.factor = factor
 
-    def threshold(self, p: float, q: float) -> float:
+    def compute_threshold(self, p: float, q: float) -> float:
         return min(1.0, self.factor * p / q)
 
     def accepts(self, u: Number, p: Number, q: Number) -> Number:
@@ -193,7 +193,7 @@ class GreedyBonusRule(TokenRule):
 
     name, exact = "greedy bonus", False
 
-    def bonus(self, p: Tensor) -> Tensor:
+    def compute_bonus(self, p: Tensor) -> Tensor:
         return concentrate_on_argmax(p)
 
 
@@ -225,10 +225,11 @@ class KeepAfterRejectionRule(TokenRule):
             if not self.accepts(u, p_token, q_token):
                 token = int(
                     draw_tokens(
-                        self.replacement(p[node], q), torch.from_numpy(randomness.take(Purpose.RESIDUAL, [row], node, node))[0]
+                        self.compute_replacement(p[node], q),
+                        torch.from_numpy(randomness.take(Purpose.RESIDUAL, [row], node, node))[0],
                     )
                 )
-            edge = self.threshold(p_token, q_token)
+            edge = self.compute_threshold(p_token, q_token)
             decisions.append(Decision(token, node - 1, tree.source, q_token, p_token, tree.u_draft[index][node], u, edge, True))
         count = len(decisions)
         u = randomness.take(Purpose.BONUS, [row], count, count)

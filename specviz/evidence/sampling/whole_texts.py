@@ -269,7 +269,7 @@ def _group_texts(tokens: np.ndarray, lengths: np.ndarray, limit: int) -> Iterato
 def _read_tree(model: LanguageModel, prompt: Sequence[int], nodes: _Nodes) -> Tensor:
     """(n + 1, V) float64 on the CPU: the distributions after the prompt and after each node, rescaled."""
     row = Prefix(tuple(prompt), 0, len(nodes.tokens) + 1)
-    probs = model.distributions([row], build_token_tree([nodes.tokens], [nodes.parents]))[0].cpu()
+    probs = model.compute_distributions([row], build_token_tree([nodes.tokens], [nodes.parents]))[0].cpu()
     return probs / probs.sum(-1, keepdim=True)
 
 

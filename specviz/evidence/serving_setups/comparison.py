@@ -198,7 +198,7 @@ def measure_distances(
 def _compute_distributions(source: Source, place: TextExcerpt) -> Tensor:
     """(L, V): the distribution before each token of a continuation, token by token."""
     opening, text = place
-    return OneTokenPasses(source).distributions(opening + text[:-1], len(text))[0]
+    return OneTokenPasses(source).compute_distributions(opening + text[:-1], len(text))[0]
 
 
 def check_setup(

@@ -82,7 +82,7 @@ class MarginRecorder:
     def __post_init__(self) -> None:
         self.vocabulary, self.context = self.source.vocabulary, self.source.context
 
-    def distributions(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
+    def compute_distributions(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
         logits = self.source.processed_logits(rows, tree)
         for index, row in enumerate(rows):
             for place, ids in enumerate(list_node_texts(row.ids, tree, index)):

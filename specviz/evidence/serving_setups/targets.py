@@ -130,10 +130,10 @@ class ProcessedDrawsRule(TokenRule):
     def __init__(self, change: Callable[[Tensor], Tensor]):
         self.change = change
 
-    def replacement(self, p: Tensor, q: Tensor) -> Tensor:
-        return super().replacement(self.change(p), q)
+    def compute_replacement(self, p: Tensor, q: Tensor) -> Tensor:
+        return super().compute_replacement(self.change(p), q)
 
-    def bonus(self, p: Tensor) -> Tensor:
+    def compute_bonus(self, p: Tensor) -> Tensor:
         return self.change(p)
 
 

@@ -40,7 +40,7 @@ class Exit:
     output: Weights | nn.Module  # output matrix (V, width), as ``product`` takes it
 
     @torch.inference_mode()
-    def logits(self, states: Tensor) -> Tensor:
+    def compute_logits(self, states: Tensor) -> Tensor:
         """States after the layers below (B, T, width) -> logits (B, T, V), both in the target's dtype."""
         x = F.rms_norm(states, self.norm.shape, self.norm, self.epsilon)
         for block in self.blocks:

@@ -44,7 +44,7 @@ class Heads:
         return len(self.blocks)
 
     @torch.inference_mode()
-    def logits(self, features: Tensor, count: int | None = None) -> Tensor:
+    def compute_logits(self, features: Tensor, count: int | None = None) -> Tensor:
         """Hidden states (B, width) after the target's final norm -> logits (B, count, V) of the first ``count`` heads."""
         count = len(self) if count is None else min(count, len(self))
         made = []

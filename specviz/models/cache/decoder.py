@@ -1,6 +1,6 @@
 """A transformers decoder with a KV cache, opened for one request.
 
-``distributions`` is a pure function of its rows and tree. Each call rolls the cache back to what it shares with the given
+``compute_distributions`` is a pure function of its rows and tree. Each call rolls the cache back to what it shares with the given
 prefixes, including a path through the last tree, and feeds the missing tokens and the tree's nodes in one pass. No other file
 changes a cache.
 
@@ -133,7 +133,7 @@ class CachedModel:
     def _open_pass(self) -> Any:
         return open_pass(self.model)
 
-    def distributions(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
+    def compute_distributions(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
         """(B, N + 1, V) float64, as in models.base.LanguageModel.
 
         At a large vocabulary rows with the same text and tree are read once, and so is the distribution after a text of several rows.
@@ -153,7 +153,7 @@ class CachedModel:
 
     def processed_logits(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
         """(B, N + 1, V) in the model's dtype: the logits as the processors leave them."""
-        logits = self.logits(rows, tree)
+        logits = self.compute_logits(rows, tree)
         if not self.processors:
             return logits
         return process_logits(logits, self.processors, [list_node_texts(row.ids, tree, i) for i, row in enumerate(rows)])
@@ -166,7 +166,7 @@ class CachedModel:
         """The same model and settings with a cache of fixed size, for ``rows`` rows of at most ``columns`` tokens. For ``plain`` models."""
         return FixedModel(self.model, self.settings, self.vocabulary, rows, columns)
 
-    def features(self, rows: Sequence[Prefix]) -> Tensor:
+    def compute_features(self, rows: Sequence[Prefix]) -> Tensor:
         """(B, width): the last hidden state, after the final norm, from which each row's last token was predicted.
 
         Every row holds at least two tokens. After a round the states are left over from its target pass; otherwise a pass is run.
@@ -183,7 +183,7 @@ class CachedModel:
         places = self._gather_features(before, last) if known and self._rows else None
         if places is None:
             self._forget(min(len(row.ids) - count for row, count in zip(before, last, strict=True)), len(rows))
-            self.logits(before, build_empty_tree(len(rows)))
+            self.compute_logits(before, build_empty_tree(len(rows)))
             places = self._gather_features(before, last)
         assert places is not None, "the pass has just read these tokens"
         index, columns = (torch.tensor(part, device=self.device) for part in places)
@@ -210,13 +210,13 @@ class CachedModel:
             row.node_tokens, row.node_parents, row.node_columns = (), (), []
 
     @torch.inference_mode()
-    def logits(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
+    def compute_logits(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
         """(B, N + 1, V) in the model's dtype: after each prefix, and after each node of its tree."""
         return self._read(rows, tree)
 
     @torch.inference_mode()
     def _read(self, rows: Sequence[Prefix], tree: DraftTree, picked: Tensor | None = None) -> Tensor:
-        """As ``logits``; picked: the places (U,) in (B, N + 1) whose logits are computed, (1, U, V)."""
+        """As ``compute_logits``; picked: the places (U,) in (B, N + 1) whose logits are computed, (1, U, V)."""
         if not self._rows:
             self._read_once(rows)
         self._match_rows(rows)
@@ -255,7 +255,7 @@ class CachedModel:
         shared = min(_count_shared(list(rows[0].ids), row.ids) for row in rows)
         shared = min(shared, *(len(row.ids) - 1 for row in rows))
         if len(rows) > 1 and shared > 1:
-            self.logits([replace(rows[0], ids=rows[0].ids[:shared])], build_empty_tree(1))
+            self.compute_logits([replace(rows[0], ids=rows[0].ids[:shared])], build_empty_tree(1))
 
     def _match_rows(self, rows: Sequence[Prefix]) -> None:
         """Match one held row to each given row: the one with the same draw number, else any, since it shares the prompt."""

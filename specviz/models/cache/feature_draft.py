@@ -41,7 +41,7 @@ class FeatureDraft(CachedModel):
         self._predicted: dict[tuple[int, ...], dict[Path, Tensor]] = {}  # prefix -> the state predicted after each path below it
 
     @torch.inference_mode()
-    def logits(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
+    def compute_logits(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
         """As CachedModel's. Rows with the same text and the same draft tokens are read once."""
         first, number = find_equal_rows(rows, tree)
         found = self._read_distinct(*select_rows(rows, tree, first))
@@ -60,7 +60,7 @@ class FeatureDraft(CachedModel):
             self._first, self._rows = rows[0].ids[0], []
             self._reset()
         self._asked = rows
-        logits = super().logits([replace(row, ids=row.ids[1:]) for row in rows], tree)
+        logits = super().compute_logits([replace(row, ids=row.ids[1:]) for row in rows], tree)
         self._predicted = {}
         for index, row in enumerate(rows):
             states = self._pass.features[index, -1 - tree.widest :]

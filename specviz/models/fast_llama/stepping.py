@@ -45,7 +45,7 @@ class SteppingModel(CachedModel):
         return short if short and short.steps else super()._open_pass()
 
     @torch.inference_mode()
-    def logits(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
+    def compute_logits(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
         """As CachedModel's."""
         if (
             len(rows) == 1
@@ -56,7 +56,7 @@ class SteppingModel(CachedModel):
             known = [min(token, self._known - 1) for token in fresh]
             forward = partial(self._pass.step, known, self._cache, self._width - len(fresh))
             return self._threads.run(len(known), forward, lambda: self._probe(torch.tensor([known], device=self.device)))
-        return super().logits(rows, tree)
+        return super().compute_logits(rows, tree)
 
     def _continues_last_step(self, row: Prefix) -> tuple[int, ...]:
         """The last one or two tokens of a row if everything before them is cached, else nothing.

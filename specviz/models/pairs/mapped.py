@@ -54,7 +54,7 @@ class LogitsSource(Protocol):
 
     context: int | None
 
-    def logits(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor: ...
+    def compute_logits(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor: ...
 
 
 class MappedDraft:
@@ -77,7 +77,7 @@ class MappedDraft:
         return float(self._mass) / self._places if self._places else None
 
     @torch.inference_mode()
-    def distributions(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
+    def compute_distributions(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
         """(B, N + 1, V) float64, as in models.base.LanguageModel; rows of zeros where no shared token is possible."""
         read = [[self._read(ids) for ids in list_node_texts(row.ids, tree, index)] for index, row in enumerate(rows)]
         logits = self._logits(rows, read, tree.widest + 1)
@@ -99,14 +99,14 @@ class MappedDraft:
         trees = [_merge_texts(line) for line in read]
         if not all(shared for shared, *_ in trees):  # texts of one row without a common beginning
             alone = [Prefix(ids, 0, 1, number) for number, ids in enumerate(ids for line in read for ids in line)]
-            flat = iter(self.source.logits(alone, build_empty_tree(len(alone)))[:, 0])
+            flat = iter(self.source.compute_logits(alone, build_empty_tree(len(alone)))[:, 0])
             lines = [[next(flat) for _ in line] for line in read]
             return torch.stack([torch.stack(line + line[:1] * (width - len(line))) for line in lines])
         own = [Prefix(shared, row.start, row.remaining, row.draw) for row, (shared, *_) in zip(rows, trees, strict=True)]
         _, tokens, parents, places = zip(*trees, strict=True)
         if not any(tokens):
-            return self.source.logits(own, build_empty_tree(len(rows)))[:, [0] * width]
-        logits = self.source.logits(own, build_token_tree(tokens, parents))
+            return self.source.compute_logits(own, build_empty_tree(len(rows)))[:, [0] * width]
+        logits = self.source.compute_logits(own, build_token_tree(tokens, parents))
         wanted = torch.tensor([line + [0] * (width - len(line)) for line in places], device=logits.device)
         return logits.gather(1, wanted[..., None].expand(-1, -1, logits.shape[-1]))
 

@@ -64,7 +64,7 @@ def count_levels(row: Prefix, most: int, context: int | None) -> int:
 def find_places(draft: LanguageModel, ends: Sequence[tuple[TreeGrowth, int]]) -> list[Place]:
     """Each (tree, node) with the draft's distribution after it, from one draft pass over all nodes of those trees."""
     trees = list({id(tree): tree for tree, _ in ends}.values())
-    distributions = draft.distributions([tree.row for tree in trees], assemble_token_tree(trees))
+    distributions = draft.compute_distributions([tree.row for tree in trees], assemble_token_tree(trees))
     index = {id(tree): number for number, tree in enumerate(trees)}
     return [(tree, node, distributions[index[id(tree)], node + 1]) for tree, node in ends]
 

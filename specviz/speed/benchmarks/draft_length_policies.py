@@ -65,9 +65,9 @@ class UntimedModel:
     def __init__(self, source: LanguageModel, lap: Lap):
         self.source, self.vocabulary, self.context, self.lap = source, source.vocabulary, source.context, lap
 
-    def distributions(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
+    def compute_distributions(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
         began = time.perf_counter()
-        distributions = self.source.distributions(rows, tree)
+        distributions = self.source.compute_distributions(rows, tree)
         self.lap.exclude(time.perf_counter() - began)
         return distributions
 

@@ -202,7 +202,7 @@ def sample_first_token(pair: MemoizedPair, settings: Settings, draws: int, on_pr
     ids, own = pair.encode(settings.prompt), replace(settings, max_new_tokens=SAMPLE_TOKENS)
     target, proposer = open_proposer(cast(LoadedPair, pair), own)
     row = Prefix(ids, 0, SAMPLE_TOKENS)
-    probs = target.distributions([row], build_empty_tree(1))[0, 0]
+    probs = target.compute_distributions([row], build_empty_tree(1))[0, 0]
     top = probs.topk(min(MAX_BARS, int((probs > 0).sum()))).indices.tolist()
     tokens: list[int] = []
     while len(tokens) < draws:
@@ -246,7 +246,7 @@ def _compute_typical_fields(
         return {}
     target, proposer = open_proposer(cast(LoadedPair, pair), settings)
     tree = proposer.propose([row], PhiloxRandomness(settings.seed))
-    shown = rule.view_node(tree, 0, target.distributions([row], tree)[0], 0)
+    shown = rule.view_node(tree, 0, target.compute_distributions([row], tree)[0], 0)
     total = shown.overlap + shown.left
     tv = 0.5 * float((total - probs).abs().sum())
     return {"written": _compute_cell_masses(total, top), "written_tv": tv, "edge": rule.condition_on(probs).bar}

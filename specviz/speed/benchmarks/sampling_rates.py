@@ -85,7 +85,7 @@ def _open_decoder(pair: LoadedPair, settings: Settings) -> tuple[Any, DraftModel
 
 
 def _compute_entropy(pair: LoadedPair, settings: Settings, ids: tuple[int, ...]) -> float:
-    probs = pair.open(settings)[0].distributions([Prefix(ids, 0, 1)], build_empty_tree(1))[0, 0]
+    probs = pair.open(settings)[0].compute_distributions([Prefix(ids, 0, 1)], build_empty_tree(1))[0, 0]
     return float(torch.special.entr(probs).sum())
 
 

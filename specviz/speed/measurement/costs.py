@@ -77,10 +77,10 @@ def build_round_parts(
     """
     proposer, randomness = DraftModel(draft, settings.gamma), PhiloxRandomness(settings.seed)
     tree = proposer.propose(rows, randomness)
-    p = target.distributions(rows, tree)
+    p = target.compute_distributions(rows, tree)
     return {
-        "one": lambda: target.distributions(rows, build_empty_tree(len(rows))),
-        "block": lambda: target.distributions(rows, tree),
+        "one": lambda: target.compute_distributions(rows, build_empty_tree(len(rows))),
+        "block": lambda: target.compute_distributions(rows, tree),
         "draft": lambda: proposer.propose(rows, randomness),
         "rule": lambda: rule.verify(rows, tree, p, randomness),
     }
@@ -175,7 +175,7 @@ def time_shapes(
 
 
 def _read_chain(source: CachedModel, rows: Sequence[Prefix], chain: DraftTree, lap: Lap) -> None:
-    source.logits(rows, chain)
+    source.compute_logits(rows, chain)
 
 
 def _build_random_model(layers: int, width: int, vocabulary: int) -> LlamaForCausalLM:
@@ -201,9 +201,9 @@ def measure_block_gap(pair: LoadedPair, settings: Settings, ids: Sequence[int], 
     ids, gaps = tuple(ids), []
     whole, single = pair.open(settings)[0], pair.open(settings)[0]
     for begin in range(4, len(ids) - block, block):
-        together = whole.distributions([Prefix(ids[:begin], 0, 64)], build_known_chain(ids[begin : begin + block]))[0]
+        together = whole.compute_distributions([Prefix(ids[:begin], 0, 64)], build_known_chain(ids[begin : begin + block]))[0]
         for offset in range(block + 1):
-            alone = single.distributions([Prefix(ids[: begin + offset], 0, 64)], build_empty_tree(1))[0, 0]
+            alone = single.compute_distributions([Prefix(ids[: begin + offset], 0, 64)], build_empty_tree(1))[0, 0]
             gaps.append(float((together[offset] - alone).abs().sum()) / 2)
     return gaps
 
@@ -281,7 +281,7 @@ def build_branching_parents(nodes: int) -> tuple[int, ...]:
 def build_tree_pass(pair: LoadedPair, settings: Settings, parents: tuple[int, ...]) -> Callable[[], object]:
     """A pass of the target over a tree with these parents, and the token before it, as a call that may be repeated."""
     source, rows, tree = pair.open(settings)[0], build_cached_rows(1), build_token_tree((tuple(range(len(parents))),), (parents,))
-    return lambda: source.distributions(rows, tree)
+    return lambda: source.compute_distributions(rows, tree)
 
 
 def build_cached_rows(count: int) -> list[Prefix]:

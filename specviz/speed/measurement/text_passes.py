@@ -34,7 +34,7 @@ def iterate_distributions(
     for begin in range(0, len(tokens), tokens_per_pass):
         some = tokens[begin : begin + tokens_per_pass]
         row = Prefix((*prompt, *tokens[:begin]), begin, len(tokens) - begin)
-        yield slice(begin, begin + len(some)), source.distributions([row], build_known_chain(some[:-1]))[0]
+        yield slice(begin, begin + len(some)), source.compute_distributions([row], build_known_chain(some[:-1]))[0]
 
 
 def measure_draftable_mass(

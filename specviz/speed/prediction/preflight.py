@@ -132,7 +132,7 @@ def measure_pass_times(
 
 
 def _read_tree(source: CachedModel, rows: Sequence[Prefix], tree: DraftTree, lap: Lap) -> None:
-    source.distributions(rows, tree)
+    source.compute_distributions(rows, tree)
 
 
 def _propose(proposer: DraftModel, rows: Sequence[Prefix], randomness: PhiloxRandomness, lap: Lap) -> None:

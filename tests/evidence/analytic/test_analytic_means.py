@@ -93,7 +93,7 @@ def test_a_draft_token_outside_its_reported_distribution_is_no_error():
 
 def test_a_fresh_pass_is_the_networks_own_forward_and_the_one_warper():
     settings, net = Settings(top_k=5), build_network("Llama")
-    distributions, _ = UncachedModel(net, settings, V + 3).distributions(IDS[:9], 2)
+    distributions, _ = UncachedModel(net, settings, V + 3).compute_distributions(IDS[:9], 2)
     with torch.inference_mode():
         assert torch.allclose(distributions[1, :V], warp(net(torch.tensor([IDS[:9]])).logits[0, -1], settings), atol=TOLERANCE)
         assert torch.allclose(distributions[0, :V], warp(net(torch.tensor([IDS[:8]])).logits[0, -1], settings), atol=TOLERANCE)

@@ -144,7 +144,7 @@ def test_tokens_per_pass_are_what_the_papers_algorithm_commits(gamma):
 class LyingRecord(TokenRule):
     """Decides rightly and writes down that every threshold is one half."""
 
-    def threshold(self, p, q):
+    def compute_threshold(self, p, q):
         return 0.5
 
 

@@ -230,14 +230,15 @@ def enumerate_next_token(made, ids: tuple[int, ...]) -> torch.Tensor:
     """Distribution of the next token, (V,): every token that can be drawn, what the rule does about it, what it puts in its place."""
     rows, nothing = [Prefix(ids, 0, 9)], build_empty_tree(1)
     drawn, q, p = (
-        source.distributions(rows, nothing)[0, 0] for source in (made.proposer.draft, get_claimed_distribution(made), made.target)
+        source.compute_distributions(rows, nothing)[0, 0]
+        for source in (made.proposer.draft, get_claimed_distribution(made), made.target)
     )
     result = torch.zeros_like(p)
     for token in drawn.nonzero().flatten().tolist():
-        accepted = made.rule.threshold(float(p[token]), float(q[token]))
+        accepted = made.rule.compute_threshold(float(p[token]), float(q[token]))
         result[token] += drawn[token] * accepted
         if accepted < 1:
-            result += drawn[token] * (1 - accepted) * made.rule.replacement(p, q)
+            result += drawn[token] * (1 - accepted) * made.rule.compute_replacement(p, q)
     return result
 
 
@@ -250,7 +251,7 @@ def test_the_analytic_distribution_of_one_step_sees_the_mistake_and_not_the_deco
     """On networks of a tiny pair, under the mutant's settings; 5e-6 is what rounding may do. R16 is named for this tier."""
     mutant, ids = MISTAKES[name], (1, 2, 3)
     settings = mutant.apply_settings(Settings())
-    (p,) = pair.open(settings)[0].distributions([Prefix(ids, 0, 9)], build_empty_tree(1))[:, 0]
+    (p,) = pair.open(settings)[0].compute_distributions([Prefix(ids, 0, 9)], build_empty_tree(1))[:, 0]
     for build, seen in ((mutant.build, True), (mutant.control, False)):
         distance = float((enumerate_next_token(build(pair.open, settings), ids) - p).abs().sum() / 2)
         assert (distance > 5e-6) is seen, distance

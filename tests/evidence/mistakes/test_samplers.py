@@ -60,7 +60,7 @@ def test_a_misreporting_proposer_hands_over_distributions_it_did_not_draw_from(n
     for node in range(len(block.tokens[0])):
         row = [Prefix((1, 2, 3, *block.tokens[0][:node]), 0, 9)]
         claimed, drawn = (
-            one.distributions(row, build_empty_tree(1))[0, 0] for one in (fresh.proposer.claimed, fresh.proposer.draft)
+            one.compute_distributions(row, build_empty_tree(1))[0, 0] for one in (fresh.proposer.claimed, fresh.proposer.draft)
         )
         assert float((block.q[0][node] - claimed).abs().sum()) < 1e-5 < float((drawn - claimed).abs().sum())
         assert drawn[block.tokens[0][node]] > 0
@@ -71,11 +71,11 @@ def test_a_row_too_early_is_the_distribution_of_the_shorter_text(prompt, pair):
     """After ids what belongs after ids[:-1], on a tree of two branches; a text of one token keeps its own distribution."""
     block = DraftTree(((1, 2, 3),), ((ROOT, 0, ROOT),), (None,), ((None,) * 3,), "tree")
     paths = [(), (1,), (1, 2), (3,)]
-    late = RowBeforeModel(pair.open(Settings())[0]).distributions([Prefix(prompt, 0, 9)], block)[0]
+    late = RowBeforeModel(pair.open(Settings())[0]).compute_distributions([Prefix(prompt, 0, 9)], block)[0]
     source = pair.open(Settings())[0]
     for probs, path in zip(late, paths, strict=True):
         ids = (*prompt, *path)
-        expected = source.distributions([Prefix(ids[:-1] or ids, 0, 9)], build_empty_tree(1))[0, 0]
+        expected = source.compute_distributions([Prefix(ids[:-1] or ids, 0, 9)], build_empty_tree(1))[0, 0]
         assert float((probs - expected).abs().sum()) < 1e-5
 
 

@@ -161,7 +161,7 @@ def test_a_draft_with_another_tokenizer_keeps_every_exact_setups_distribution(tm
     target, draft = foreign.open(SETTINGS)
     ((opening, text),) = places
     rows = [Prefix(opening + text[:end], 0, 9) for end in range(len(text))]
-    p, q = (torch.cat([one.distributions([row], build_empty_tree(1))[0] for row in rows]) for one in (target, draft))
+    p, q = (torch.cat([one.compute_distributions([row], build_empty_tree(1))[0] for row in rows]) for one in (target, draft))
     assert found.row(REFERENCE).overlap.value == pytest.approx(float(torch.minimum(p, q).sum(-1).mean()), abs=1e-6)
 
 
@@ -220,7 +220,7 @@ class HandMade:
     def warp_logits(self, logits):
         return warp(logits, Settings(temperature=0.0))
 
-    def distributions(self, rows, block):
+    def compute_distributions(self, rows, block):
         return self.warp_logits(self.processed_logits(rows, block))
 
 

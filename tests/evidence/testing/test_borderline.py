@@ -35,8 +35,8 @@ class Rounded:
     def __init__(self, model, seed: int):
         self.model, self.vocabulary, self.rng = model, model.vocabulary, torch.Generator().manual_seed(seed)
 
-    def distributions(self, rows, block):
-        distributions = self.model.distributions(rows, block)
+    def compute_distributions(self, rows, block):
+        distributions = self.model.compute_distributions(rows, block)
         off = 1.0 + OFF * (2.0 * torch.rand(distributions.shape, generator=self.rng, dtype=torch.float64) - 1.0)
         return distributions * off / (distributions * off).sum(-1, keepdim=True)
 

@@ -66,8 +66,8 @@ def test_runs_are_interleaved_and_nobody_always_goes_first(pair, monkeypatch):
 def test_the_ceilings_looks_at_the_target_are_taken_out_of_its_seconds(pair, monkeypatch):
     monkeypatch.setattr(
         UntimedModel,
-        "distributions",
-        lambda self, rows, block: self.lap.exclude(1000.0) or self.source.distributions(rows, block),
+        "compute_distributions",
+        lambda self, rows, block: self.lap.exclude(1000.0) or self.source.compute_distributions(rows, block),
     )
     monkeypatch.setattr(draft_length_policies, "PROMPTS", {"one": "Once upon a time"})
     settings = Settings(draft_length_policy=CEILING, max_new_tokens=4)

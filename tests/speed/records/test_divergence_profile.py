@@ -126,7 +126,7 @@ def test_scores_in_passes_of_several_tokens_are_those_of_one_token_at_a_time(pai
     assert len(found.beta) == len(found.kinds) == len(tokens) > 7
     for place, token in enumerate(tokens):
         row = Prefix((*prompt, *tokens[:place]), 0, 1)
-        p, q = (model.distributions([row], build_empty_tree(1))[0, 0] for model in pair.open(settings))
+        p, q = (model.compute_distributions([row], build_empty_tree(1))[0, 0] for model in pair.open(settings))
         expected = (float(p[token]), float(q[token]), 1.0 - 0.5 * float((p - q).abs().sum()))
         assert (found.p[place], found.q[place], found.beta[place]) == pytest.approx(expected, abs=1e-5)
     probs = found.divergences[found.divergence_places[0]]
