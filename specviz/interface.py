@@ -444,7 +444,7 @@ class Pair:
         self,
         call: Callable[..., Any],
         prompt: str,
-        given: Settings | None,
+        base_settings: Settings | None,
         options: Mapping[str, Any],
         max_new_tokens: int = DEFAULTS.max_new_tokens,
     ) -> Settings:
@@ -456,11 +456,11 @@ class Pair:
         """
         for name in options:
             _check_name(name, call)
-        if given is not None and not isinstance(given, Settings):
-            raise SettingsError("settings", given, "a specviz.Settings; options are keyword arguments, such as gamma=4")
+        if base_settings is not None and not isinstance(base_settings, Settings):
+            raise SettingsError("settings", base_settings, "a specviz.Settings; options are keyword arguments, such as gamma=4")
         own = {name: getattr(self._settings, name) for name in ("pair", "device", "dtype")}
-        base = self._settings if given is None else replace(given, **own)
-        if given is None or base.max_new_tokens == DEFAULTS.max_new_tokens:
+        base = self._settings if base_settings is None else replace(base_settings, **own)
+        if base_settings is None or base.max_new_tokens == DEFAULTS.max_new_tokens:
             base = replace(base, max_new_tokens=max_new_tokens)
         changes = {**options, "prompt": prompt or base.prompt}
         settings = choose_node_count(replace(base, **changes))
@@ -473,13 +473,13 @@ class Pair:
     def _run(
         self,
         prompt: str,
-        given: Settings | None,
+        base_settings: Settings | None,
         bars: int,
         on_progress: ProgressCallback,
         options: Mapping[str, Any],
         call: Callable[..., Any],
     ) -> Trace:
-        settings, made = self._build_settings(call, prompt, given, options), 0
+        settings, made = self._build_settings(call, prompt, base_settings, options), 0
 
         def report_progress(round_: Any) -> None:
             nonlocal made

@@ -46,7 +46,7 @@ class Schema:
 
     name: str  # in a file, such as "methods"
     version: int
-    what: str  # in a sentence, such as "The record of drafting methods"
+    noun: str  # in a sentence, such as "The record of drafting methods"
 
     @property
     def tag(self) -> str:
@@ -62,21 +62,21 @@ class Schema:
 
         Raises TraceError for another schema, and if ``made`` fails on the record.
         """
-        return self.build(parse_record(text, self.what), construct)
+        return self.build(parse_record(text, self.noun), construct)
 
     def build(self, record: Any, construct: Callable[[dict[str, Any]], T]) -> T:
         """The same for a record that was parsed already."""
         try:
             if (found := record.get("schema")) != self.tag:
-                raise TraceError(f"{self.what} has schema {str(found)[:60]!r}; this version reads {self.tag!r}.")
+                raise TraceError(f"{self.noun} has schema {str(found)[:60]!r}; this version reads {self.tag!r}.")
             return construct({key: value for key, value in record.items() if key != "schema"})
         except DAMAGE as error:
-            raise TraceError(f"{self.what} is damaged: {type(error).__name__} {str(error)[:200]}.") from error
+            raise TraceError(f"{self.noun} is damaged: {type(error).__name__} {str(error)[:200]}.") from error
 
     def refuse_other(self, path: Path, name: str = "out") -> None:
         """Raises SettingsError if the file exists and is no record of this name. Call it before hours of work, not after."""
         try:
-            found = read_json(path, self.what).get("schema") if os.path.exists(path) else self.tag
+            found = read_json(path, self.noun).get("schema") if os.path.exists(path) else self.tag
         except (SpecvizError, AttributeError):
             found = None
         if not str(found).startswith(f"specviz-{self.name}-"):
@@ -108,20 +108,20 @@ class Record:
         return cls.schema.read(text, lambda record: build(cls, record))
 
 
-def parse_record(text: str, what: str) -> Any:
+def parse_record(text: str, noun: str) -> Any:
     """Parse JSON. Raises TraceError with a sentence for anything else, also for NaN and infinities."""
     try:
         return json.loads(text, parse_constant=refuse_constant)
     except (ValueError, RecursionError) as error:
-        raise TraceError(f"{what} is damaged, or no JSON ({str(error)[:200]}).") from error
+        raise TraceError(f"{noun} is damaged, or no JSON ({str(error)[:200]}).") from error
 
 
-def read_json(path: Path, what: str) -> Any:
+def read_json(path: Path, noun: str) -> Any:
     """A file of JSON. Raises TraceError with a sentence for one that cannot be read, is too large, or holds something else."""
-    return parse_record(read_text(path, what), what)
+    return parse_record(read_text(path, noun), noun)
 
 
-def read_text(path: Path, what: str) -> str:
+def read_text(path: Path, noun: str) -> str:
     """A file of UTF-8, LARGEST bytes at most. Raises TraceError with a sentence."""
     try:
         if path.stat().st_size > LARGEST:
@@ -130,7 +130,7 @@ def read_text(path: Path, what: str) -> str:
     except OSError as error:
         raise TraceError(f"'{path}' could not be read ({error.strerror}).") from error
     except UnicodeDecodeError as error:
-        raise TraceError(f"{what} is damaged, or no JSON ({error}).") from error
+        raise TraceError(f"{noun} is damaged, or no JSON ({error}).") from error
 
 
 def refuse_constant(text: str) -> Any:
@@ -218,12 +218,12 @@ def format_canonical_json(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
 
 
-def find_difference(stored: Any, wanted: Any, name: str = "") -> str:
+def find_difference(stored: Any, expected: Any, name: str = "") -> str:
     """Describe the first difference between two JSON-ready records; '' if they are equal."""
-    if isinstance(stored, dict) and isinstance(wanted, dict):
-        names = {**wanted, **stored}
-        return next((why for key in names if (why := find_difference(stored.get(key), wanted.get(key), key))), "")
-    return "" if stored == wanted else f"{name.replace('_', '-')} was {str(stored)[:80]}, now {str(wanted)[:80]}"
+    if isinstance(stored, dict) and isinstance(expected, dict):
+        names = {**expected, **stored}
+        return next((why for key in names if (why := find_difference(stored.get(key), expected.get(key), key))), "")
+    return "" if stored == expected else f"{name.replace('_', '-')} was {str(stored)[:80]}, now {str(expected)[:80]}"
 
 
 def build(kind: Any, value: Any, where: str = "it") -> Any:

@@ -91,8 +91,8 @@ def make_assistant(pair: LoadedPair, gamma: int) -> tuple[Any, RoundLog]:
     options.assistant_confidence_threshold = 0
     generate = draft.generate
 
-    def generate_and_log(*given: Any, **options: Any) -> Any:
-        made = generate(*given, **options)
+    def generate_and_log(*arguments: Any, **options: Any) -> Any:
+        made = generate(*arguments, **options)
         log.add_draft(made.sequences[0].tolist())
         return made
 

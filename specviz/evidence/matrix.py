@@ -99,11 +99,16 @@ class MatrixColumn:
 
 
 def evaluate_cell(
-    column: MatrixColumn, line: str, more: Mapping[str, Any], rule_name: str, remembering: MemoizedPair, ids: Sequence[int]
+    column: MatrixColumn,
+    line: str,
+    line_settings: Mapping[str, Any],
+    rule_name: str,
+    remembering: MemoizedPair,
+    ids: Sequence[int],
 ) -> MatrixCell:
-    """Sample and test one decoder. ``more``: settings of its line. Blank if the proposer or the rule refuses the combination."""
+    """Sample and test one decoder. ``line_settings``: settings of its line. Blank if the proposer or the rule refuses the combination."""
     key = line, rule_name, column.name
-    settings = replace(column.settings, rule=rule_name, seed=derive_seed(column.settings.seed, *key), **more)
+    settings = replace(column.settings, rule=rule_name, seed=derive_seed(column.settings.seed, *key), **line_settings)
     try:
         rule = build_rule(settings)
         proposer = open_proposer(cast(LoadedPair, remembering), settings)[1]

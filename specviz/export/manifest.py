@@ -17,16 +17,16 @@ EDITED = "Some random numbers of this run were chosen by hand: it is an illustra
 
 
 def build_facts(
-    settings: Settings, models: Mapping[str, Any], page: str, link: Mapping[str, str], commands: Sequence[str], **more: Any
+    settings: Settings, models: Mapping[str, Any], page: str, link: Mapping[str, str], commands: Sequence[str], **fields: Any
 ) -> dict[str, Any]:
-    """Of a manifest. ``page``: the page's path; ``more``: n, tests and whatever a page has found."""
+    """Of a manifest. ``page``: the page's path; ``fields``: n, tests and whatever a page has found."""
     return {
         "page": page,
         "sample": not settings.is_edited,
         **({"note": EDITED} if settings.is_edited else {}),
         "settings": settings.to_record(),
         "seed": settings.seed,
-        **more,
+        **fields,
         "models": dict(models),
         "versions": list_versions(),
         "permalink": f"{page}?{urlencode(link)}",

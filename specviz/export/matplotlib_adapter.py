@@ -82,16 +82,16 @@ LAYOUT_TABLES = ("GDEF", "GPOS", "GSUB")  # of a font: read where text is laid o
 _ONE_AT_A_TIME = Lock()  # matplotlib's settings and font caches belong to the whole process
 
 
-def draw_figure(figure: Any, title: str = "", width: float = PAGE, more: float = 0.0) -> Figure:
+def draw_figure(figure: Any, title: str = "", width: float = PAGE, extra_height: float = 0.0) -> Figure:
     """A Plotly figure for paper.
 
     ``figure``: plotly.graph_objects.Figure with a height in pixels. ``title``: above it; the figure's own where it has one.
-    ``width``: in inches; the height follows from the figure's, with ``more`` inches for its axes.
+    ``width``: in inches; the height follows from the figure's, with ``extra_height`` inches for its axes.
 
     Raises NotImplementedError for anything that our figures do not use.
     """
     with use_print_settings():
-        drawn = _PrintFigure(figure, title, width, more)
+        drawn = _PrintFigure(figure, title, width, extra_height)
         drawn.place_axes()
         return drawn.figure
 
@@ -168,13 +168,13 @@ class _PrintFigure:
     It has its final size at once; ``place_axes`` completes it.
     """
 
-    def __init__(self, figure: Any, title: str, width: float, more: float = 0.0):
+    def __init__(self, figure: Any, title: str, width: float, extra_height: float = 0.0):
         traces, layout = [trace.to_plotly_json() for trace in figure.data], figure.layout.to_plotly_json()
         _check_attributes([key for key in layout if not re.fullmatch(r"[xy]axis\d*", key)],
               {"barmode", "bargap", "height", "margin", "legend", "showlegend", "title", "template", "dragmode", "hovermode", "hoverlabel",
                "shapes", "annotations", "uniformtext"}, "layout")  # fmt: skip
         self.layout, self.width = layout, width
-        self.figure = Figure(figsize=(width, (layout["height"] - layout.get("margin", {}).get("t", 60)) / INCH + more))
+        self.figure = Figure(figsize=(width, (layout["height"] - layout.get("margin", {}).get("t", 60)) / INCH + extra_height))
         FigureCanvasAgg(self.figure)  # measures texts
         self.axes = self._add_subplots(sorted({_name_axes(trace) for trace in traces}))
         self.handles: dict[str, Any] = {}
@@ -303,15 +303,15 @@ class _PrintFigure:
                     self.in_bars.append((text, bar))
         return Patch(**looks[0]) if looks else None
 
-    def _place_bars(self, where: Any, found: Sequence[Any]) -> np.ndarray:
+    def _place_bars(self, where: Any, values: Sequence[Any]) -> np.ndarray:
         """Numbers as they are; names in the order in which they come, each a place on the axis with its name under it."""
-        if not any(isinstance(one, str) for one in found):
-            return _to_array(found)
-        names = list(dict.fromkeys(found))
+        if not any(isinstance(one, str) for one in values):
+            return _to_array(values)
+        names = list(dict.fromkeys(values))
         where.set_xticks(range(len(names)), [make_printable(_strip_html(name)) for name in names], parse_math=False)
         self.named.append(where)
         where.set_xlim(-0.5, len(names) - 0.5)
-        return np.array([names.index(one) for one in found], float)
+        return np.array([names.index(one) for one in values], float)
 
     def _draw_heatmap(self, where: Any, trace: Mapping[str, Any], order: float) -> None:
         _check_attributes(trace, SHARED | {"z", "zmin", "zmax", "zsmooth", "colorscale", "showscale"}, "heatmap")
@@ -621,15 +621,15 @@ def _check_attributes(attributes: Any, allowed: set[str], where: str) -> None:
         raise _build_unknown_error(f"{where}.{others[0]}")
 
 
-def _look_up(values: Mapping[str, Any], name: str, what: str) -> Any:
+def _look_up(values: Mapping[str, Any], name: str, kind: str) -> Any:
     if name not in values:
-        raise _build_unknown_error(f"{what} {name!r}")
+        raise _build_unknown_error(f"{kind} {name!r}")
     return values[name]
 
 
-def _build_unknown_error(what: str) -> NotImplementedError:
+def _build_unknown_error(feature: str) -> NotImplementedError:
     return NotImplementedError(
-        f"Print does not know {what}: add it to specviz/export/matplotlib_adapter.py, or draw the figure without."
+        f"Print does not know {feature}: add it to specviz/export/matplotlib_adapter.py, or draw the figure without."
     )
 
 

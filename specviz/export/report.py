@@ -76,15 +76,15 @@ def _iterate_cell_rows(answers: Iterable[Mapping[str, Any]], pieces: Mapping[int
             yield [one["mode"], begins, text, cell["whole"], mass, mass * one["n"], cell["count"], *band]
 
 
-def _build_caption(record: Mapping[str, Any], one: Mapping[str, Any]) -> str:
+def _build_caption(record: Mapping[str, Any], answer: Mapping[str, Any]) -> str:
     """Of one answer, ready to print: verdict, n, test, what could have been seen, models and settings."""
-    first, tests = one["tests"][0], len(one["tests"])
+    first, tests = answer["tests"][0], len(answer["tests"])
     tv = first["detectable_tv"]
     seen = "" if tv is None else f", detects a total variation of {tv:.2g} with power {POWER:.0%}"
     return (
-        f"{record['decoder']}, {one['mode']}: {one['n']:,} samples after {quote_text(record['settings'].get('prompt', ''))}, "
+        f"{record['decoder']}, {answer['mode']}: {answer['n']:,} samples after {quote_text(record['settings'].get('prompt', ''))}, "
         f"{first['name']} {format_p_value(first['p_value'])}{seen} "
-        f"({tests} tests, false-alarm rate of all together {one['plan']['alpha']:g}). {one['sentence']} "
+        f"({tests} tests, false-alarm rate of all together {answer['plan']['alpha']:g}). {answer['sentence']} "
         f"{describe_recorded_conditions(record['settings'], record['models'], record['versions']['specviz'])}"
     )
 
@@ -147,9 +147,9 @@ def build_commands(record: Mapping[str, Any]) -> list[str]:
     return [*lines, "python -m specviz check report.json"]
 
 
-def _build_verify_command(record: Mapping[str, Any], one: Mapping[str, Any], options: list[Any]) -> str:
+def _build_verify_command(record: Mapping[str, Any], answer: Mapping[str, Any], options: list[Any]) -> str:
     settings, models = update_names(record["settings"]), record["models"]
-    words = ["python", "-m", "specviz", "verify", *options, "--min-tv", one["plan"]["tv"], "--seed", settings["seed"]]
+    words = ["python", "-m", "specviz", "verify", *options, "--min-tv", answer["plan"]["tv"], "--seed", settings["seed"]]
     if models:
         words += [*format_options(settings["pair"]), "--device", models["device"], "--dtype", models["dtype"]]
         words += [

@@ -23,17 +23,17 @@ def compute_rows_end(*arms: CellShares) -> float:
     return min(1.05, max((max(1.08 * p, 1.05 * share, min(1.3 * p, 1.02 * high)) for p, share, high in bars), default=1.0))
 
 
-def plot_cells(one: CellShares, end: float, kind: str = "light", hollow: bool = False) -> go.Figure:
+def plot_cells(shares: CellShares, end: float, kind: str = "light", hollow: bool = False) -> go.Figure:
     """Bars of the samples, over them the band of sampling noise and the marks of the exact distribution. ``kind``: light or dark page.
 
     hollow  bars are drawn as outlines: those of a wrong decoder
     """
-    shown, blue, gray, ink = one.rows, getattr(MEANINGS["target"], kind), GRAY[kind], INK[kind]
+    shown, blue, gray, ink = shares.rows, getattr(MEANINGS["target"], kind), GRAY[kind], INK[kind]
     places = list(range(len(shown.probs)))[::-1]  # on the axis: the first row is at the top
     hover = [_write_hover(shown, row) for row in range(len(shown.probs))]
     figure = go.Figure()
-    named = 0.7 * bool(one.n)  # rows, for the names of the two columns of numbers
-    if one.n:
+    named = 0.7 * bool(shares.n)  # rows, for the names of the two columns of numbers
+    if shares.n:
         bar = {"color": CLEAR, "line": {"color": ink, "width": 2}} if hollow else {"color": gray}
         figure.add_bar(x=list(shown.shares), y=places, orientation="h", width=0.44, marker=bar, name="share of the samples",
                        hovertext=hover, hoverinfo="text")  # fmt: skip
@@ -51,8 +51,8 @@ def plot_cells(one: CellShares, end: float, kind: str = "light", hollow: bool = 
         barmode="overlay", height=92 + PITCH * (max(4, len(places)) + named), margin={"l": 8, "r": 12, "t": 26, "b": 46}, dragmode=False,
         legend=LEGEND, showlegend=True, hoverlabel={"align": "left"},
     )  # fmt: skip
-    if one.n:
-        _add_numbers(figure, one, places, kind)
+    if shares.n:
+        _add_numbers(figure, shares, places, kind)
     ticks = [escape_label(shorten_label(label)) for label in shown.labels]
     figure.update_yaxes(tickvals=places, ticktext=ticks, range=[-0.6, max(4, len(places)) - 0.4 + named], showgrid=False, zeroline=False,
                         automargin=True, fixedrange=True, ticks="", tickfont={"size": 12})  # fmt: skip
@@ -61,9 +61,12 @@ def plot_cells(one: CellShares, end: float, kind: str = "light", hollow: bool = 
     return figure
 
 
-def _add_numbers(figure: go.Figure, one: CellShares, places: list[int], kind: str) -> None:
+def _add_numbers(figure: go.Figure, shares: CellShares, places: list[int], kind: str) -> None:
     """At the right the share of the samples and the exact probability of each row: a difference that is too small for the bars is seen in them."""
-    for name, values, shift, color in (("samples", one.rows.shares, 50, INK[kind]), ("exact", one.rows.probs, 98, GRAY[kind])):
+    for name, values, shift, color in (
+        ("samples", shares.rows.shares, 50, INK[kind]),
+        ("exact", shares.rows.probs, 98, GRAY[kind]),
+    ):
         style = {
             "x": 1.0,
             "xref": "paper",
@@ -83,15 +86,15 @@ def format_percent(share: float) -> str:
     return f"{100.0 * share:.1f}%" if share >= 0.01 else f"{100.0 * share:.2f}%"
 
 
-def plot_p_values(one: SeedPValues, kind: str = "light") -> go.Figure:
+def plot_p_values(p_values: SeedPValues, kind: str = "light") -> go.Figure:
     """Ten bars, the height that each should have, and behind each the band of sampling noise."""
     middle, blue, gray = [(k + 0.5) / BINS for k in range(BINS)], getattr(MEANINGS["target"], kind), GRAY[kind]
     figure = go.Figure()
-    figure.add_bar(x=middle, y=[one.high - one.low] * BINS, base=[one.low] * BINS, width=0.085, name="sampling noise, 99%",
+    figure.add_bar(x=middle, y=[p_values.high - p_values.low] * BINS, base=[p_values.low] * BINS, width=0.085, name="sampling noise, 99%",
                    marker={"color": BAND, "line": {"color": gray, "width": 1}}, hoverinfo="skip")  # fmt: skip
-    figure.add_bar(x=middle, y=list(one.counts), width=0.045, marker={"color": gray}, name="runs",
+    figure.add_bar(x=middle, y=list(p_values.counts), width=0.045, marker={"color": gray}, name="runs",
                    hovertemplate="%{y} runs<extra></extra>")  # fmt: skip
-    figure.add_scatter(x=[0, 1], y=[len(one.values) / BINS] * 2, mode="lines", line={"color": blue, "width": 3}, name="expected",
+    figure.add_scatter(x=[0, 1], y=[len(p_values.values) / BINS] * 2, mode="lines", line={"color": blue, "width": 3}, name="expected",
                        hoverinfo="skip")  # fmt: skip
     figure.update_layout(barmode="overlay", height=250, margin={"l": 8, "r": 12, "t": 30, "b": 40}, legend=LEGEND, dragmode=False)
     figure.update_xaxes(
@@ -101,6 +104,6 @@ def plot_p_values(one: SeedPValues, kind: str = "light") -> go.Figure:
     return figure
 
 
-def _write_hover(one: CellShares, place: int) -> str:
-    said = f"{escape_label(one.labels[place])}<br>exact distribution {one.probs[place]:.3%}"
-    return said + (f"<br>{one.counts[place]:,} of {one.n:,} samples, {one.shares[place]:.3%}" if one.n else "")
+def _write_hover(shares: CellShares, place: int) -> str:
+    said = f"{escape_label(shares.labels[place])}<br>exact distribution {shares.probs[place]:.3%}"
+    return said + (f"<br>{shares.counts[place]:,} of {shares.n:,} samples, {shares.shares[place]:.3%}" if shares.n else "")

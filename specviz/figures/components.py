@@ -53,18 +53,20 @@ def read_modules(entry: str) -> dict[str, str]:
     """
     found: dict[str, str] = {}
 
-    def visit(name: str, way: tuple[str, ...]) -> None:
-        if name in way:
-            raise ValueError(f"modules must not import each other in a circle, got {' -> '.join((*way, name))}")
+    def visit(name: str, importers: tuple[str, ...]) -> None:
+        if name in importers:
+            raise ValueError(f"modules must not import each other in a circle, got {' -> '.join((*importers, name))}")
         if name in found:
             return
         if name.startswith("../") or not (COMPONENTS / name).is_file():
-            raise ValueError(f"a module must be a file of {COMPONENTS.name}/, got {name!r} in {way[-1] if way else 'no module'}")
+            raise ValueError(
+                f"a module must be a file of {COMPONENTS.name}/, got {name!r} in {importers[-1] if importers else 'no module'}"
+            )
         source = (COMPONENTS / name).read_text(encoding="utf-8")
         folder = posixpath.dirname(name)
         full = {near: posixpath.normpath(posixpath.join(folder, near)) for _, near in IMPORT.findall(source)}
         for other in full.values():
-            visit(other, (*way, name))
+            visit(other, (*importers, name))
         found[name] = IMPORT.sub(lambda line: f'{line[1]}"{full[line[2]]}";', source)
 
     visit(entry, ())

@@ -19,14 +19,15 @@ LEVEL = 0.99  # of the band of each cell
 LEAST_P = 1e-6  # smaller p-values are drawn here; tests.csv holds them
 
 
-def plot_histogram(one: Mapping[str, Any], pieces: Mapping[int, str]) -> go.Figure:
+def plot_histogram(answer: Mapping[str, Any], pieces: Mapping[int, str]) -> go.Figure:
     """Share of an answer's samples in its heaviest cells, beside the exact distribution and its band. pieces: id -> bytes as hex."""
-    masses = np.array([cell["mass"] for cell in one["cells"]])
+    masses = np.array([cell["mass"] for cell in answer["cells"]])
     order = np.argsort(-masses, kind="stable")[:MOST]
-    labels = [label_cell(cell["begins"], cell["whole"], pieces) for cell in (one["cells"][place] for place in order)]
-    probs, share = masses / masses.sum(), np.array([cell["count"] for cell in one["cells"]]) / one["n"]
-    probs, low, high, share = (column[order] for column in (probs, *compute_cell_bands(probs, one["n"], LEVEL), share))
-    edge = min(*probs, *share[share > 0.0], 1.0 / one["n"]) / 2.0  # left end of the logarithmic axis, where a share of 0 stands
+    labels = [label_cell(cell["begins"], cell["whole"], pieces) for cell in (answer["cells"][place] for place in order)]
+    probs, share = masses / masses.sum(), np.array([cell["count"] for cell in answer["cells"]]) / answer["n"]
+    probs, low, high, share = (column[order] for column in (probs, *compute_cell_bands(probs, answer["n"], LEVEL), share))
+    # left end of the logarithmic axis, where a share of 0 stands
+    edge = min(*probs, *share[share > 0.0], 1.0 / answer["n"]) / 2.0
     rows, color = _place_rows(labels), MEANINGS["target"].light
     band = {"array": high - probs, "arrayminus": probs - np.maximum(low, edge), "color": color}
     figure = go.Figure(
@@ -34,7 +35,7 @@ def plot_histogram(one: Mapping[str, Any], pieces: Mapping[int, str]) -> go.Figu
             go.Scatter(x=probs, y=rows, mode="markers", error_x={"type": "data", "symmetric": False} | band,
                        marker={"symbol": "line-ns-open", "size": 12, "color": color}, name=f"exact distribution, {LEVEL:.0%} band"),
             go.Scatter(x=np.maximum(share, edge), y=rows, mode="markers", marker={"size": 6, "color": REPORT_MARK}, customdata=share,
-                       name=f"share of {one['n']:,} samples", hovertemplate="%{customdata:.6g}"),
+                       name=f"share of {answer['n']:,} samples", hovertemplate="%{customdata:.6g}"),
         ]
     )  # fmt: skip
     ends = [math.log10(edge), math.log10(max(1.0, *high))]
@@ -42,16 +43,16 @@ def plot_histogram(one: Mapping[str, Any], pieces: Mapping[int, str]) -> go.Figu
     figure.update_xaxes(title=title, type="log", range=ends, dtick=1, exponentformat="power")
     few = len(labels) < len(masses)
     shown = f"the {len(labels)} likeliest of {len(masses)} cells" if few else "all cells"
-    return _finish_figure(figure, labels, f"{one['mode']}: {shown}")
+    return _finish_figure(figure, labels, f"{answer['mode']}: {shown}")
 
 
-def plot_tests(one: Mapping[str, Any]) -> go.Figure:
+def plot_tests(answer: Mapping[str, Any]) -> go.Figure:
     """An answer's p-values after correction on a logarithmic axis, and the level that rejects."""
-    alpha, labels = one["plan"]["alpha"], [_name_test(test) for test in one["tests"]]
-    values = [max(LEAST_P, test["adjusted_p"]) for test in one["tests"]]
+    alpha, labels = answer["plan"]["alpha"], [_name_test(test) for test in answer["tests"]]
+    values = [max(LEAST_P, test["adjusted_p"]) for test in answer["tests"]]
     rows, figure = _place_rows(labels), go.Figure()
     for rejected, symbol, name, words in ((False, "circle", "target", "not rejected"), (True, "x", "rejected", "rejected")):
-        chosen = [place for place, test in enumerate(one["tests"]) if (test["adjusted_p"] <= alpha) == rejected]
+        chosen = [place for place, test in enumerate(answer["tests"]) if (test["adjusted_p"] <= alpha) == rejected]
         if chosen:
             xs, ys = [values[place] for place in chosen], [rows[place] for place in chosen]
             marker = {"symbol": symbol, "size": 9, "color": MEANINGS[name].light}
@@ -62,7 +63,7 @@ def plot_tests(one: Mapping[str, Any]) -> go.Figure:
     figure.update_xaxes(
         title="p-value, corrected for the number of tests", type="log", range=ends, dtick=1, exponentformat="power"
     )
-    return _finish_figure(figure, labels, f"{one['mode']}: {one['n']:,} samples")
+    return _finish_figure(figure, labels, f"{answer['mode']}: {answer['n']:,} samples")
 
 
 def _place_rows(labels: list[str]) -> list[float]:

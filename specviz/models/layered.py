@@ -158,6 +158,6 @@ class UpperCache(DynamicCache):
         self.first = first
 
     def update(
-        self, key_states: Tensor, value_states: Tensor, layer_idx: int, *more: Any, **others: Any
+        self, key_states: Tensor, value_states: Tensor, layer_idx: int, *args: Any, **kwargs: Any
     ) -> tuple[Tensor, Tensor]:
-        return super().update(key_states, value_states, layer_idx - self.first, *more, **others)
+        return super().update(key_states, value_states, layer_idx - self.first, *args, **kwargs)

@@ -226,8 +226,8 @@ class MemoizedPair:
     def _memoize_each(self, models: Sequence[Any]) -> tuple[MemoizedModel, ...]:
         return tuple(MemoizedModel(model, self._longest) for model in models)
 
-    def _open_once(self, settings: Settings, make: Callable[[], tuple], *more: object) -> tuple:
-        key = settings.prompt, settings.temperature, settings.top_k, settings.top_p, settings.min_p, settings.warpers, *more
+    def _open_once(self, settings: Settings, make: Callable[[], tuple], *key_parts: object) -> tuple:
+        key = settings.prompt, settings.temperature, settings.top_k, settings.top_p, settings.min_p, settings.warpers, *key_parts
         if key not in self._opened:
             self._opened[key] = make()
         return self._opened[key]

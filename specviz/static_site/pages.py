@@ -286,5 +286,5 @@ def _build_query(record: Mapping[str, Any]) -> dict[str, str]:
     return settings.to_query() | {"prompt": settings.prompt}
 
 
-def _build_data(name: str, **more: Any) -> dict[str, Any]:
-    return {"css": load_component(name)["css"], "settings": KEYS} | more
+def _build_data(name: str, **fields: Any) -> dict[str, Any]:
+    return {"css": load_component(name)["css"], "settings": KEYS} | fields

@@ -74,10 +74,10 @@ class TrainableEagle(nn.Module):
             for matrix in (layer.self_attn.o_proj, layer.mlp.down_proj):
                 matrix.weight.mul_(0.1)
 
-    def forward(self, embedded: Tensor, states: Tensor, seen: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, ...]:
+    def forward(self, embedded: Tensor, states: Tensor, first_step: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, ...]:
         """One step over all columns: (B, T, width) twice -> predicted states (B, T, width), and this step's keys and values.
 
-        ``embedded`` is the embedding of the token after each state. With ``seen``, keys and values of the first step (B, heads,
+        ``embedded`` is the embedding of the token after each state. With ``first_step``, keys and values of the first step (B, heads,
         T, size), each column reads those before its own, and itself anew.
         """
         project, layer = self.layers
@@ -87,14 +87,14 @@ class TrainableEagle(nn.Module):
         angles = self.rotary(hidden, torch.arange(hidden.shape[1])[None])
         query, key = apply_rotary_pos_emb(query, key, *angles)
         far = torch.full((hidden.shape[1],) * 2, torch.finfo(hidden.dtype).min, dtype=hidden.dtype)
-        if seen is None:
+        if first_step is None:
             scores = query @ key.transpose(2, 3) * attention.scaling + far.triu(1)
             mixed = torch.softmax(scores, -1) @ value
         else:
-            before = query @ seen[0].transpose(2, 3) * attention.scaling + far.triu(0)
+            before = query @ first_step[0].transpose(2, 3) * attention.scaling + far.triu(0)
             own = (query * key).sum(-1, keepdim=True) * attention.scaling
             shares = torch.softmax(torch.cat([before, own], -1), -1)
-            mixed = shares[..., :-1] @ seen[1] + shares[..., -1:] * value
+            mixed = shares[..., :-1] @ first_step[1] + shares[..., -1:] * value
         hidden = hidden + attention.o_proj(mixed.transpose(1, 2).flatten(2))
         return hidden + layer.mlp(layer.post_attention_layernorm(hidden)), key, value
 

@@ -257,7 +257,7 @@ def test_weights_that_both_models_have_are_in_memory_once(tmp_path):
         model.save_pretrained(tmp_path / name)
     cpu = torch.device("cpu")
     one = loading.load_model(str(tmp_path / "target"), cpu, torch.float32)
-    other = loading.load_model(str(tmp_path / "draft"), cpu, torch.float32, beside=one)
+    other = loading.load_model(str(tmp_path / "draft"), cpu, torch.float32, share_with=one)
     apart = {name for name, weight in other.named_parameters() if weight.data_ptr() != one.get_parameter(name).data_ptr()}
     assert apart == {"model.norm.weight"}
     assert all(torch.equal(weight, draft.get_parameter(name)) for name, weight in other.named_parameters())

@@ -193,7 +193,7 @@ class AuditTarget:
         on_progress: ProgressCallback = ignore_progress,
         alpha: float = ALPHA,
         wants_rounds: bool = False,
-        known: KnownChecks | None = None,
+        checks_by_file: KnownChecks | None = None,
     ) -> AuditPreparation:
         """Recognize the server, run the preflight checks, and estimate how long the samples will take.
 
@@ -204,13 +204,13 @@ class AuditTarget:
             on_progress: Called with the share done and what is being done; what it raises ends the work.
             alpha: False-alarm rate of the tests of the first tokens.
             wants_rounds: Whether to stream the answers of a server whose streams show its rounds.
-            known: The checks of the same server after other prompts, by ``file``; this one's are added.
+            checks_by_file: The checks of the same server after other prompts, by ``file``; this one's are added.
 
         Raises:
             EndpointError: Where nothing answers.
             SettingsError: Where the folder holds something else, or the server does not have the model.
         """
-        known = {} if known is None else known
+        checks_by_file = {} if checks_by_file is None else checks_by_file
         on_progress(0.0, "who answers")
         server, size, path = recognize_server(self.endpoint), self.size, folder / self.file
         try:
@@ -232,8 +232,8 @@ class AuditTarget:
             probe = ServerProbe(
                 self.endpoint, profile, replace(self.sampling, stream=False), size.concurrency, first_seed, *of_pair
             )
-            result = run_preflight(probe, scale_progress(on_progress, 0.0, 0.9), known.get(self.file))
-            known[self.file] = result
+            result = run_preflight(probe, scale_progress(on_progress, 0.0, 0.9), checks_by_file.get(self.file))
+            checks_by_file[self.file] = result
             checks, choices, probe.concurrency = result.checks, min(size.choices, result.choices), result.concurrency
             probe.sampling = self.sampling
             probe.on_answer = partial(on_progress, 0.95, "how long it will take")
@@ -288,18 +288,18 @@ def add_server_records(
     report: Mapping[str, Any],
     records: Sequence[CollectionRecord],
     runs: Mapping[str, Any] | None = None,
-    more: Mapping[str, Any] | None = None,
+    extra_fields: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The sealed report with what is known of the servers in its field ``audit``.
 
     That is their records, what their rounds leave untested, and what the reproduction showed when it was run (``runs``), and what
-    else is known (``more``; fields that are None are left out).
+    else is known (``extra_fields``; fields that are None are left out).
     """
     servers = [to_json_fields(record) for record in records]
     length = max(one["plan"].get("max_tokens") or report["settings"]["max_new_tokens"] for one in report["answers"])
     window = describe_window(length, [record.counts.draft_length for record in records])
     known = {"servers": servers, "window": window, "confirmation": runs} | {
-        name: one for name, one in (more or {}).items() if one
+        name: one for name, one in (extra_fields or {}).items() if one
     }
     return seal(dict(report) | {"audit": dict(report["audit"]) | known})
 

@@ -154,7 +154,7 @@ def read_record(path: Path) -> CollectionRecord | None:
     """What stands beside a sample file; None if nothing does. Raises TraceError for anything else."""
     if not record_path(path).exists():
         return None
-    return SCHEMA.build(read_json(record_path(path), SCHEMA.what), CollectionRecord.from_record)
+    return SCHEMA.build(read_json(record_path(path), SCHEMA.noun), CollectionRecord.from_record)
 
 
 @dataclass(frozen=True, slots=True)

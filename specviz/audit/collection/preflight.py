@@ -151,25 +151,26 @@ def get_content(sample: SampledText) -> tuple[int, ...] | str:
 
 
 def run_preflight(
-    probe: ServerProbe, on_progress: ProgressCallback = ignore_progress, known: PreflightResult | None = None
+    probe: ServerProbe, on_progress: ProgressCallback = ignore_progress, previous: PreflightResult | None = None
 ) -> PreflightResult:
     """Run every check.
 
     Args:
         probe: Of the server.
         on_progress: Called with the share done and what is being done; may raise to stop.
-        known: The result for the same server and settings after another prompt: only PROMPT_CHECKS are run again.
+        previous: The result for the same server and settings after another prompt: only PROMPT_CHECKS are run again.
 
     Raises:
         EndpointError: The server does not answer.
     """
-    known = known if known is not None and len(known.checks) > len(CHECKS) else None  # one that ended early knows nothing
+    if previous is not None and len(previous.checks) <= len(CHECKS):  # it ended early
+        previous = None
     checks: dict[str, PreflightCheck] = {}
-    if known is not None:
-        probe.choices = known.choices
+    if previous is not None:
+        probe.choices = previous.choices
     for number, (name, check) in enumerate(CHECKS.items()):
-        if known is not None and name not in PROMPT_CHECKS:
-            checks[name] = known.find(name)
+        if previous is not None and name not in PROMPT_CHECKS:
+            checks[name] = previous.find(name)
             continue
         probe.on_answer = partial(on_progress, number / (len(CHECKS) + 1), f"preflight check: {name.replace('_', ' ')}")
         probe.on_answer()
@@ -177,12 +178,12 @@ def run_preflight(
         if name == "temperature" and checks[name].stops:  # nothing that follows would mean anything
             break
     else:
-        if known is None:
+        if previous is None:
             probe.on_answer = partial(on_progress, len(CHECKS) / (len(CHECKS) + 1), "preflight check: seeds at the same time")
             probe.on_answer()
             checks["concurrent_seeds"] = _check_concurrent_seeds(probe, are_seeds_honored=checks["seeds"].state == "safe")
         else:
-            checks["concurrent_seeds"] = known.find("concurrent_seeds")
+            checks["concurrent_seeds"] = previous.find("concurrent_seeds")
     is_mixed = "concurrent_seeds" in checks and checks["concurrent_seeds"].state == "caught"
     on_progress(1.0, "")
     visible = bool(probe.profile.drafting_evidence)

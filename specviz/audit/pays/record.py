@@ -107,14 +107,14 @@ def parse_pays_record(content: bytes) -> dict[str, Any]:
     value of another type, a number that is not finite, more rows than a measurement has.
     """
     if len(content) > MAX_BYTES:
-        raise TraceError(f"{SCHEMA.what} is too large: at most {MAX_BYTES >> 20} MB are read.")
+        raise TraceError(f"{SCHEMA.noun} is too large: at most {MAX_BYTES >> 20} MB are read.")
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise TraceError(f"{SCHEMA.what} is no text in UTF-8.") from error
-    record = parse_record(text, SCHEMA.what)
+        raise TraceError(f"{SCHEMA.noun} is no text in UTF-8.") from error
+    record = parse_record(text, SCHEMA.noun)
     if not isinstance(record, dict):
-        raise TraceError(f"{SCHEMA.what} is damaged: it is no object.")
+        raise TraceError(f"{SCHEMA.noun} is damaged: it is no object.")
     SCHEMA.build(record, _build_record)
     return record
 

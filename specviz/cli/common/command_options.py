@@ -51,11 +51,11 @@ def _describe(declared: Setting) -> str:
     return declared.describe(list_readers(declared.name))
 
 
-def add_count(add: AddArgument, name: str, low: int, high: int, help: str, default: int | None = None, **more: Any) -> None:
+def add_count(add: AddArgument, name: str, low: int, high: int, help: str, default: int | None = None, **arguments: Any) -> None:
     """Add an option that takes a whole number from ``low`` to ``high``; its help ends with the default, if there is one."""
     shown = "" if default is None else f" (default: {default:,})"
     declared = Setting(name, int, True, default, help, "run", low, high, allowed=f"{low} or more" if high == NO_LIMIT else "")
-    add(declared.option, type=declared.parse, **{"metavar": "N", "default": default, "help": help + shown} | more)
+    add(declared.option, type=declared.parse, **{"metavar": "N", "default": default, "help": help + shown} | arguments)
 
 
 def add_number(add: AddArgument, name: str, high: float, help: str, metavar: str, default: float | None = None) -> None:
@@ -65,10 +65,12 @@ def add_number(add: AddArgument, name: str, high: float, help: str, metavar: str
     add(declared.option, type=declared.parse, default=default, metavar=metavar, help=help)
 
 
-def add_choice(add: AddArgument, name: str, choices: Sequence[str], help: str, default: str | None = None, **more: Any) -> None:
+def add_choice(
+    add: AddArgument, name: str, choices: Sequence[str], help: str, default: str | None = None, **arguments: Any
+) -> None:
     """Add an option that takes one of several words."""
     declared = Setting(name, str, True, default, help, "run", choices=tuple(choices))
-    add(declared.option, type=declared.parse, default=default, metavar=",".join(choices), help=help, **more)
+    add(declared.option, type=declared.parse, default=default, metavar=",".join(choices), help=help, **arguments)
 
 
 def add_declared(add: AddArgument, record: type[Any], *names: str, **changes: Any) -> None:

@@ -519,20 +519,20 @@ class RoundKernel:
         irregular = ((torch.cat(masses, 1) <= 0.0) & (levels[:, None] > self.depths)).any(1)
         return torch.cat(tokens, 1), torch.cat(q, 1), finite, irregular
 
-    def _draft_children(self, here: Tensor, width: int, u: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+    def _draft_children(self, draft_probs: Tensor, width: int, u: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """Children of the nodes of one level: tokens (B, n), the distributions they come from (B, n, V), what mass was left (B, n).
 
-        here  (B, ends, V): the draft's distributions
+        draft_probs  (B, ends, V): the draft's distributions
         u     (B, width, ends), None where nothing is drawn
         """
         if u is None:
-            ordered, ids = here.sort(dim=-1, descending=True, stable=True)
+            ordered, ids = draft_probs.sort(dim=-1, descending=True, stable=True)
             tokens, mass = ids[..., :width].flatten(1), ordered[..., :width].flatten(1)
-            return tokens, build_one_hot(tokens, here.shape[-1]), mass
-        tokens, q, mass, left = [], [], [], here
+            return tokens, build_one_hot(tokens, draft_probs.shape[-1]), mass
+        tokens, q, mass, left = [], [], [], draft_probs
         if width == 1:
-            found, cumulative = invert_cdf(here, u[:, 0, :, None])
-            return found[..., 0], here, cumulative[..., -1]
+            found, cumulative = invert_cdf(draft_probs, u[:, 0, :, None])
+            return found[..., 0], draft_probs, cumulative[..., -1]
         for sibling in range(width):
             total = left.sum(-1, keepdim=True)
             probs = left if sibling == 0 else torch.where(total > 0.0, left / total, left)

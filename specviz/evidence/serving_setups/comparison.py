@@ -205,7 +205,7 @@ def check_setup(
     pair: LoadedPair,
     key: str,
     ways: dict[str, ServedTarget],
-    way: ServedTarget,
+    served_target: ServedTarget,
     settings: Settings,
     places: Places,
     positions: int,
@@ -217,7 +217,15 @@ def check_setup(
     draft, fresh = pair.open(settings)[1], build_draft_reference(pair, settings)
     proposer = DraftModel(draft, settings.gamma)
     return check_along_text(
-        way.open(settings), proposer, way.rule, settings, ids, OneTokenPasses(meant), fresh, positions, on_progress
+        served_target.open(settings),
+        proposer,
+        served_target.rule,
+        settings,
+        ids,
+        OneTokenPasses(meant),
+        fresh,
+        positions,
+        on_progress,
     )
 
 
@@ -245,18 +253,22 @@ def time_setups(
         yield number, timed, compute_relative_iqr(clock.get_seconds((REFERENCE, TARGET_ONLY)))
 
 
-def _write_text(pair: LoadedPair, way: ServedTarget, settings: Settings, drafting: bool, lap: Lap) -> None:
+def _write_text(pair: LoadedPair, served_target: ServedTarget, settings: Settings, drafting: bool, lap: Lap) -> None:
     """One text; the end-of-text token does not end it."""
     own = replace(settings, seed=(settings.seed + lap.run) % 2**63)
-    for one in _decode_rounds(pair, way, own, drafting, lap.item):
+    for one in _decode_rounds(pair, served_target, own, drafting, lap.item):
         lap.keep(replace(one, full=None))
 
 
-def _decode_rounds(pair: LoadedPair, way: ServedTarget, settings: Settings, drafting: bool, prompt: Ids) -> Iterator[Round]:
+def _decode_rounds(
+    pair: LoadedPair, served_target: ServedTarget, settings: Settings, drafting: bool, prompt: Ids
+) -> Iterator[Round]:
     """The rounds of a text, with draft tokens or without."""
-    target, randomness = way.open(settings), PhiloxRandomness(settings.seed)
+    target, randomness = served_target.open(settings), PhiloxRandomness(settings.seed)
     if drafting:
-        yield from decode(target, DraftModel(pair.open(settings)[1], settings.gamma), way.rule, randomness, settings, prompt)
+        yield from decode(
+            target, DraftModel(pair.open(settings)[1], settings.gamma), served_target.rule, randomness, settings, prompt
+        )
     else:
         yield from sample_target_only(target, randomness, settings, prompt)
 

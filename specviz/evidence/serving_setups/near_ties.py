@@ -42,8 +42,8 @@ def measure_near_ties(
     found: dict[str, list[GreedyPair]] = {key: [] for key in known}
 
     @cache
-    def decode_alone(way: str, prompt: Ids) -> GreedyText:
-        return decode_greedy_text(ways[way].open(greedy), NoDraft(), greedy, prompt)
+    def decode_alone(target_key: str, prompt: Ids) -> GreedyText:
+        return decode_greedy_text(ways[target_key].open(greedy), NoDraft(), greedy, prompt)
 
     for number, prompt in enumerate(prompts):
         for key, one in known.items():

@@ -67,9 +67,9 @@ def seal_report(
     models: dict[str, Any],
     pieces: dict[str, str] | None = None,
     analytic_tv: float | None = None,
-    **more: Any,
+    **fields: Any,
 ) -> dict[str, Any]:
-    """The record of these answers, sealed. more: further fields."""
+    """The record of these answers, sealed. fields: further ones."""
     spoken = next((one for one in answers if one["verdict"] == "rejected"), answers[0])
     return seal(
         {
@@ -86,7 +86,7 @@ def seal_report(
             "models": models,
             "versions": list_versions(),
         }
-        | more
+        | fields
     )
 
 

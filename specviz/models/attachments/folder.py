@@ -57,12 +57,12 @@ class Attachment:
     def __init__(
         self,
         name: str,
-        what: str,
+        noun: str,
         weights: str,
         numbers: Mapping[str, tuple[int, int]],
         others: tuple[tuple[str, ...], Mapping[str, str]] = ((), {}),
     ):
-        self.name, self.what, self.weights, self.numbers = name, what, weights, dict(numbers)
+        self.name, self.noun, self.weights, self.numbers = name, noun, weights, dict(numbers)
         self.other_weights, self.other_numbers = others
         self.allowed: set[str] = set()  # folders named on the command line
         self.read: WeakKeyDictionary = WeakKeyDictionary()  # target -> {folder: what was read}; read-only once made
@@ -102,7 +102,7 @@ class Attachment:
         """
         if (place := self.choose_folder(pair, folder)) is None:
             option = self.name.replace("_", "-")
-            raise ModelError(f"This pair has no {self.what} of its own: name a folder with --{option} DIR. The pair is {pair!r}.")
+            raise ModelError(f"This pair has no {self.noun} of its own: name a folder with --{option} DIR. The pair is {pair!r}.")
         return self.load_once(target, place, load)
 
     def load_once(self, target: PreTrainedModel, place: str, load: Callable[[Path, PreTrainedModel], T]) -> T:
@@ -131,7 +131,7 @@ class Attachment:
         path = folder / CONFIG
         if not path.is_file() or not self.find_weights_file(folder).is_file():
             why = describe_pickled(file.name for file in folder.glob("*"))
-            raise ModelError(f"'{folder}' holds no {self.what}: {CONFIG} and {self.weights} are needed{why}.")
+            raise ModelError(f"'{folder}' holds no {self.noun}: {CONFIG} and {self.weights} are needed{why}.")
         try:
             config = json.loads(path.read_text(encoding="utf-8"))
             parts = [part for part in (config, *config.values()) if isinstance(part, dict)]

@@ -55,34 +55,34 @@ class _Row:
     node_columns: list[int] = field(default_factory=list)
     fresh: int = 0
 
-    def keep(self, wanted: tuple[int, ...]) -> None:
-        """Forget everything but the common beginning with ``wanted``. At least the last token of ``wanted`` stays to be fed."""
+    def keep(self, ids: tuple[int, ...]) -> None:
+        """Forget everything but the common beginning with ``ids``. At least the last token of ``ids`` stays to be fed."""
         held = len(self.tokens)
-        if tuple(self.tokens) == wanted[:held]:
+        if tuple(self.tokens) == ids[:held]:
             node = ROOT
-            while len(self.tokens) < len(wanted) - 1:
-                node = self._find_child(node, wanted[len(self.tokens)])
+            while len(self.tokens) < len(ids) - 1:
+                node = self._find_child(node, ids[len(self.tokens)])
                 if node == ROOT:
                     break
                 self.tokens.append(self.node_tokens[node])
                 self.columns.append(self.node_columns[node])
-        shared = min(_count_shared(self.tokens, wanted), len(wanted) - 1)
+        shared = min(_count_shared(self.tokens, ids), len(ids) - 1)
         del self.tokens[shared:], self.columns[shared:]
         self.node_tokens, self.node_parents, self.node_columns = (), (), []
 
-    def place(self, wanted: tuple[int, ...]) -> int | None:
-        """Index of the state after ``wanted`` in the last pass; None: not there.
+    def place(self, ids: tuple[int, ...]) -> int | None:
+        """Index of the state after ``ids`` in the last pass; None: not there.
 
         It is 0 after the prefix, below 0 after the tokens read before its last, 1 + i after node i.
         """
         held = len(self.tokens)
-        if len(wanted) < held:
-            back = len(wanted) - held
-            return back if back > -self.fresh and tuple(self.tokens[:back]) == wanted else None
-        if tuple(self.tokens) != wanted[:held]:
+        if len(ids) < held:
+            back = len(ids) - held
+            return back if back > -self.fresh and tuple(self.tokens[:back]) == ids else None
+        if tuple(self.tokens) != ids[:held]:
             return None
         node = ROOT
-        for token in wanted[held:]:
+        for token in ids[held:]:
             node = self._find_child(node, token)
             if node == ROOT:
                 return None
@@ -334,8 +334,8 @@ class CachedModel:
         where[:, begins:] = positions[:, lead:]
         return self._build_additive_mask(seen, where, positions)
 
-    def _build_additive_mask(self, seen: Tensor, where: Tensor, positions: Tensor) -> Tensor | dict[str, Tensor]:
-        return build_additive_masks(seen, where, positions, self._windows, self.model.dtype, self.device)
+    def _build_additive_mask(self, visible: Tensor, where: Tensor, positions: Tensor) -> Tensor | dict[str, Tensor]:
+        return build_additive_masks(visible, where, positions, self._windows, self.model.dtype, self.device)
 
     def _save_state(self, rows: Sequence[Prefix], fed: list[tuple[int, ...]], lead: int, tree: DraftTree) -> None:
         for index, (held, fresh) in enumerate(zip(self._rows, fed, strict=True)):

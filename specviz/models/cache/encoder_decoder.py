@@ -42,8 +42,8 @@ class ConditionedModel(CachedModel):
         super().__init__(model, settings, vocabulary, processors)
         self._conditioned = self._pass = ConditionedPass(model, prompt)
 
-    def _build_additive_mask(self, seen: Tensor, where: Tensor, positions: Tensor) -> Tensor:
-        return self._conditioned.add_bias(seen, where, positions)
+    def _build_additive_mask(self, visible: Tensor, where: Tensor, positions: Tensor) -> Tensor:
+        return self._conditioned.add_bias(visible, where, positions)
 
 
 class ConditionedPass:
@@ -82,10 +82,10 @@ class ConditionedPass:
         self.features = self.decoder.final_layer_norm(hidden) * self.scale
         return self.head(self.features[:, -keep:])
 
-    def add_bias(self, seen: Tensor, where: Tensor, positions: Tensor) -> Tensor:
+    def add_bias(self, visible: Tensor, where: Tensor, positions: Tensor) -> Tensor:
         """Additive mask with the relative position bias, (B, heads, T, S) in the model's dtype.
 
-        ``seen`` (B, T, S) bool tells which columns each token attends to; ``where`` (B, S) and ``positions`` (B, T) are their
+        ``visible`` (B, T, S) bool tells which columns each token attends to; ``where`` (B, S) and ``positions`` (B, T) are their
         positions.
         """
         device = self.table.device
@@ -93,7 +93,7 @@ class ConditionedPass:
         return (
             self.table[:, back.to(device)]
             .transpose(0, 1)
-            .masked_fill(~seen[:, None].to(device), find_lowest_value(self.table.dtype))
+            .masked_fill(~visible[:, None].to(device), find_lowest_value(self.table.dtype))
         )
 
     def _expand_crossed(self, rows: int) -> Cache:

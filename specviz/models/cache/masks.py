@@ -45,16 +45,16 @@ def _build_tree_mask(lead: int, parents: tuple[int, ...], dtype: torch.dtype, de
 
 
 def build_additive_masks(
-    seen: Tensor, where: Tensor, positions: Tensor, windows: dict[str, int | None], dtype: torch.dtype, device: torch.device
+    visible: Tensor, where: Tensor, positions: Tensor, windows: dict[str, int | None], dtype: torch.dtype, device: torch.device
 ) -> Tensor | dict[str, Tensor]:
     """Masks (B, 1, T, S) by kind of layer; a single mask if there is one kind.
 
-    ``seen`` (B, T, S) bool: the columns that each new token sees, before sliding windows; ``where`` (B, S) positions of the columns,
+    ``visible`` (B, T, S) bool: the columns that each new token sees, before sliding windows; ``where`` (B, S) positions of the columns,
     ``positions`` (B, T) of the new tokens.
     """
     masks = {}
     for kind, window in windows.items():
-        near = seen if window is None else seen & (where[:, None, :] > positions[:, :, None] - window)
+        near = visible if window is None else visible & (where[:, None, :] > positions[:, :, None] - window)
         mask = torch.zeros(near.shape, dtype=dtype).masked_fill_(~near, find_lowest_value(dtype))
         masks[kind] = mask[:, None].to(device)
     return masks if len(masks) > 1 else next(iter(masks.values()))

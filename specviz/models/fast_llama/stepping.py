@@ -108,11 +108,11 @@ class StepPass(LlamaPass):
         return self._logits(hidden, 1)
 
 
-def _find_table(model: LlamaForCausalLM, way: LlamaPass) -> Tensor | None:
+def _find_table(model: LlamaForCausalLM, llama_pass: LlamaPass) -> Tensor | None:
     """(V, width + out): each token's embedding and its projections in the first layer. Made once for a model; None: too large."""
     with _making:
         if model not in _tables:
-            first, embedding = way.written[0], way.embedding.detach()
+            first, embedding = llama_pass.written[0], llama_pass.embedding.detach()
             probe = multiply(apply_rms_norm(embedding[:1], first.first, first.epsilon)[None], first.all)
             wide = embedding.shape[1] + probe.shape[-1]
             _tables[model] = (

@@ -167,11 +167,11 @@ def load_model(
     device: torch.device,
     dtype: torch.dtype,
     note: Callable[[str], object] = lambda sentence: None,
-    beside: PreTrainedModel | None = None,
+    share_with: PreTrainedModel | None = None,
 ) -> PreTrainedModel:
     """Load a model in eval mode. Refuses, with a sentence, models that this decoder would run wrongly, before its weights are there.
 
-    ``note`` is called with sentences on how it was read: dequantized, merged, or with weights left over. ``beside``: a model that is
+    ``note`` is called with sentences on how it was read: dequantized, merged, or with weights left over. ``share_with``: a model that is
     loaded already; on a CPU, weights of the same name and the same bytes are in memory once.
     """
     listed = find_listing(place)
@@ -200,7 +200,9 @@ def load_model(
     if listed.adapter is not None:
         note(merge_adapter(listed.place, listed.adapter, model))
     # Weights of the file's own type can be its pages in memory: a file that is cut later would end the process.
-    known = dict(beside.named_parameters()) if beside is not None and beside.device.type == device.type == "cpu" else {}
+    known = (
+        dict(share_with.named_parameters()) if share_with is not None and share_with.device.type == device.type == "cpu" else {}
+    )
     for name, tensor in (*model.named_parameters(), *model.named_buffers()):
         other = known.get(name)
         is_known = other is not None and other.dtype == tensor.dtype and torch.equal(other, tensor)

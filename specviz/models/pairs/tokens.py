@@ -69,23 +69,23 @@ def format_token_bytes(tokenizer: PreTrainedTokenizerBase, ids: Iterable[int]) -
     return {token: read_token_bytes(tokenizer, token).hex() for token in sorted(set(ids))}
 
 
-def describe_difference(one: PreTrainedTokenizerBase, other: PreTrainedTokenizerBase) -> str | None:
+def describe_difference(tokenizer: PreTrainedTokenizerBase, other_tokenizer: PreTrainedTokenizerBase) -> str | None:
     """How two tokenizers differ, as part of a sentence; None if they are the same.
 
     Compared: vocabulary, merges and other parts of the tokenizer proper, special tokens.
     """
-    if one is other:
+    if tokenizer is other_tokenizer:
         return None
-    if one.get_vocab() != other.get_vocab():
-        mine, others = one.get_vocab(), other.get_vocab()
+    if tokenizer.get_vocab() != other_tokenizer.get_vocab():
+        mine, others = tokenizer.get_vocab(), other_tokenizer.get_vocab()
         if len(mine) != len(others):
             return f"their vocabularies have {len(mine)} and {len(others)} entries"
         apart = sum(others.get(text) != index for text, index in mine.items())
         return f"{apart} of {len(mine)} vocabulary entries differ"
-    if one.special_tokens_map != other.special_tokens_map:
-        return f"their special tokens differ ({one.special_tokens_map} and {other.special_tokens_map})"
+    if tokenizer.special_tokens_map != other_tokenizer.special_tokens_map:
+        return f"their special tokens differ ({tokenizer.special_tokens_map} and {other_tokenizer.special_tokens_map})"
     sample = "The quick brown fox, 1234!\n  naïve Ωmega 漢字 \U0001f469\u200d\U0001f680 it's don't"
-    if _read_rules(one) != _read_rules(other) or one.encode(sample) != other.encode(sample):
+    if _read_rules(tokenizer) != _read_rules(other_tokenizer) or tokenizer.encode(sample) != other_tokenizer.encode(sample):
         return "they split the same text differently (other merges or pre-processing)"
     return None
 

@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 _kept: WeakKeyDictionary[PreTrainedModel, dict[tuple[Any, ...], Baseline | None]] = WeakKeyDictionary()
 
 
-def generate_text(pair: LoadedPair, settings: Settings, ids: tuple[int, ...], **more: Any) -> Any:
+def generate_text(pair: LoadedPair, settings: Settings, ids: tuple[int, ...], **overrides: Any) -> Any:
     """One text by transformers, with the same processors as the decoder's; end tokens do not end it.
 
     Raises SettingsError for a warper that transformers does not apply.
@@ -39,7 +39,7 @@ def generate_text(pair: LoadedPair, settings: Settings, ids: tuple[int, ...], **
     torch.manual_seed(settings.seed)
     model, read = copy(pair.target), pair.encode_for_encoder(settings.prompt)
     model.generation_config = pair.rules.make_config(pair.target, frozenset())
-    options = build_generation_options(settings) | {"max_new_tokens": settings.max_new_tokens} | more
+    options = build_generation_options(settings) | {"max_new_tokens": settings.max_new_tokens} | overrides
     PassThreads.for_model(pair.target).prepare(1, lambda: pair.target(**build_model_inputs(pair.target, ids[:FEW], read)))
     with silence_transformers():
         return model.generate(**build_generate_inputs(pair.target, ids, read), **options)

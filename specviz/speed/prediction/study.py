@@ -86,8 +86,8 @@ class StudyCheckpoint:
 
 def _read_cells(path: Path, request: dict[str, Any]) -> list[StudyCell]:
     """The cells of a file. Raises TraceError with a sentence."""
-    what = f"The file '{path}' of a study's cells"
-    stored, cells = replace(CHECKPOINT_SCHEMA, what=what).read(read_text(path, what), _check_digest)
+    noun = f"The file '{path}' of a study's cells"
+    stored, cells = replace(CHECKPOINT_SCHEMA, noun=noun).read(read_text(path, noun), _check_digest)
     if other := find_difference(stored, request):
         raise TraceError(
             f"'{path}' keeps cells of another study: {other}. Repeat that study's command to go on with it, or name another file."

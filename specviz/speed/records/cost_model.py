@@ -136,4 +136,4 @@ def find_cost_model(name: str) -> CostModel:
         return known
     if not Path(name).is_file():
         raise SettingsError("costs", name, f"{', '.join(load_cost_models())}, or a file with a cost model")
-    return CostModel.from_json(read_text(Path(name), SCHEMA.what))
+    return CostModel.from_json(read_text(Path(name), SCHEMA.noun))

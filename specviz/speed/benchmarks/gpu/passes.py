@@ -335,5 +335,5 @@ def compare_attention(context: PartContext) -> None:
     context.save(microseconds=found)
 
 
-def _repeat(way: Callable[[], Tensor], packet: Tensor) -> Tensor:
-    return torch.stack([way() for _ in range(10)]).sum() + packet
+def _repeat(run_pass: Callable[[], Tensor], packet: Tensor) -> Tensor:
+    return torch.stack([run_pass() for _ in range(10)]).sum() + packet
