@@ -22,6 +22,7 @@ from specviz.decoding.method_checks import refuse_unread_cuts
 from specviz.errors import SettingsError
 from specviz.models.pairs.catalog import PAIRS
 from specviz.models.pairs.names import PairPlaces, check_place, format_options
+from specviz.proposers.registry import PROPOSERS
 from specviz.settings import DEFAULTS, SAMPLING_FIELDS, Settings
 from specviz.speed.records.estimate import describe_interval
 from specviz.statistics.finding import format_bytes
@@ -212,7 +213,8 @@ def format_speed(assessment: Assessment) -> str:
     """The first answer of a plan."""
     plan = assessment.plan
     assert plan is not None, "it was planned"
-    drafted = "" if plan.settings.proposer == "draft" else f"With {plan.settings.proposer}, which needs no draft model: "
+    runs_model = PROPOSERS.read_argument(plan.settings.proposer, "runs_model", True)
+    drafted = "" if runs_model else f"With {plan.settings.proposer}, which needs no draft model: "
     source = f"from {plan.openings} texts of {plan.length} tokens; in brackets the middle 95% of resamples."
     if plan.verdict != "no verdict":
         lines = [f"{drafted}{plan.in_words}", f"A first answer, {source}"]
@@ -237,8 +239,8 @@ def format_methods(assessment: Assessment) -> str:
     lines += [f"{names[one.key]:<{wide}}  {_describe_method(one)}" for one in assessment.methods]
     if timed:
         lines.append(f"Times the target alone; in brackets the {describe_interval(timed[0].n)}.")
-    plain = replace(assessment, settings=replace(assessment.settings, proposer="draft"))
-    first = assessment.fastest.proposer if assessment.fastest is not None else "draft"
+    plain = replace(assessment, settings=replace(assessment.settings, proposer=DEFAULTS.proposer))
+    first = assessment.fastest.proposer if assessment.fastest is not None else DEFAULTS.proposer
     return _format_section("methods", lines, f"The first one for longer: specviz bench {_format_pair(plain)}--proposer {first}")
 
 
@@ -265,7 +267,7 @@ def format_server_lines(assessment: Assessment) -> str:
 
 def _format_pair(assessment: Assessment) -> str:
     options = [] if assessment.settings.pair == DEFAULTS.pair else format_options(assessment.settings.pair)
-    proposer = [] if assessment.settings.proposer == "draft" else ["--proposer", assessment.settings.proposer]
+    proposer = [] if assessment.settings.proposer == DEFAULTS.proposer else ["--proposer", assessment.settings.proposer]
     return "".join(f"{word} " for word in map(shlex.quote, [*options, *proposer]))
 
 

@@ -14,7 +14,9 @@ import numpy as np
 from specviz.errors import SettingsError
 from specviz.models.cache.masks import list_attention_windows
 from specviz.models.pairs.loading import LoadedPair
+from specviz.models.uncached import build_draft_reference
 from specviz.progress import Expect, ProgressCallback, ignore_progress, split_progress
+from specviz.proposers.registry import PROPOSERS
 from specviz.settings import Settings
 from specviz.speed.benchmarks.target_only import find_baseline
 from specviz.speed.measurement.acceptance import (
@@ -235,7 +237,8 @@ def make_plan(
     refuse_unplanned(settings)
     began = time.monotonic()
     effort = replace(effort, probes=0) if cost_model else effort
-    if settings.proposer == "draft" and has_same_weights(pair):
+    has_pair_draft = PROPOSERS.find(settings.proposer).build_reference is build_draft_reference  # the pair's draft model drafts
+    if has_pair_draft and has_same_weights(pair):
         raise SettingsError(
             "draft", pair.name, "another model than the target: each draft token would cost the token that it saves (c = 1)"
         )
@@ -281,7 +284,7 @@ def make_plan(
         else measure_acceptance(pair, replace(settings, rule=PLAIN_RULE), target_texts, gammas[-1]),
     )
     rows = [forecast.build_row(gamma) for gamma in gammas]
-    if settings.proposer == "draft":
+    if has_pair_draft:
         c_hat = pair.draft.num_parameters() / pair.target.num_parameters()
         rows = [replace(row, operations=compute_operation_factor(row.tokens.value, row.gamma, c_hat)) for row in rows]
     measured = describe_measurement(pair)

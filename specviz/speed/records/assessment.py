@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from specviz.proposers.registry import PROPOSERS
 from specviz.records import to_json_value
 from specviz.settings import Settings, check_declared, declare_count
 from specviz.speed.records.estimate import MIN_RUNS, Estimate
@@ -59,6 +60,11 @@ class MethodSpeed:
         """What ``--proposer`` calls it."""
         return str(DRAFTING_METHODS[self.key].settings["proposer"])
 
+    @property
+    def runs_model(self) -> bool:
+        """Whether drafting runs a model, as its proposer declares."""
+        return PROPOSERS.read_argument(self.proposer, "runs_model", True)
+
 
 @dataclass(frozen=True, slots=True)
 class Assessment:
@@ -108,11 +114,11 @@ class Assessment:
 
     @property
     def served(self) -> tuple[Settings, int] | None:
-        """Drafting method and draft length to start a server with: copied text where it alone is faster here, else what was planned."""
+        """Drafting method and draft length to start a server with: one without a model where it alone is faster here, else what was planned."""
         best, row = self.fastest, self.best_row
         is_planned = self.plan is not None and self.plan.verdict == "speculate"
-        if best is not None and best.key == "ngram" and best.speedup is not None and best.speedup.low > 1.0 and not is_planned:
-            return replace(self.settings, proposer="ngram"), best.gamma
+        if best is not None and not best.runs_model and best.speedup is not None and best.speedup.low > 1.0 and not is_planned:
+            return replace(self.settings, proposer=best.proposer), best.gamma
         return None if row is None else (self.settings, row.gamma)
 
     @property
