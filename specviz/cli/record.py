@@ -59,7 +59,7 @@ class Recording:
     record: Callable[[Settings, argparse.Namespace, Progress], RecordedText]
     gamma: int = Settings().gamma
     length: int = Settings().max_new_tokens
-    texts: int = 24
+    continuations: int = 24
     samples: int = 2000
     least: dict[str, int] = field(default_factory=dict)
 
@@ -116,7 +116,7 @@ def record_passage(settings: Settings, options: argparse.Namespace, progress: Pr
     for number, (name, probs) in enumerate(DISTRIBUTIONS.items()):
         writing, reading = (progress.make_part(2 * number + half, 2 * len(DISTRIBUTIONS)) for half in (0, 1))
         one = write_passage(pair, replace(base, **probs), options.runs, writing)
-        texts = survey_texts(pair, one.settings, options.texts, SURVEY_TOKENS, reading)
+        texts = survey_texts(pair, one.settings, options.continuations, SURVEY_TOKENS, reading)
         found[name] = replace(one, survey=texts, models={**one.models, **hash_pair(pair)})
         log_line(f"{name}: {describe_speed(one)}")
     return RecordedText(dump_passages(found), f"{len(found)} distributions, {base.max_new_tokens} tokens each way")
@@ -155,7 +155,9 @@ def record_plans(settings: Settings, options: argparse.Namespace, progress: Prog
     from specviz.speed.records.plan import PLAN_CHOICES, PLAN_GAMMAS, PLAN_TEXT, dump_plans, load_plan_text
 
     text, found = load_plan_text(), {}
-    effort = PlanEffort(options.texts, OPENING_TOKENS, 0 if options.tokens_only else PLAN_PROBES, check=True, runs=options.runs)
+    effort = PlanEffort(
+        options.continuations, OPENING_TOKENS, 0 if options.tokens_only else PLAN_PROBES, check=True, runs=options.runs
+    )
     for number, choice in enumerate(PLAN_CHOICES):
         asked = replace(choice.build_settings(settings), gamma=PLAN_GAMMAS[-1], max_new_tokens=CONTINUATION_TOKENS)
         on_progress = progress.make_part(number, len(PLAN_CHOICES))
@@ -173,7 +175,7 @@ def record_batches(settings: Settings, options: argparse.Namespace, progress: Pr
     asked = {choice.key: replace(choice.build_settings(settings), max_new_tokens=CONTINUATION_TOKENS) for choice in choices}
     pairs = {key: (load_models(one), one) for key, one in asked.items()}
     text = load_plan_text()
-    found = measure_batches(pairs, text, options.texts, OPENING_TOKENS, 3 * options.runs, on_progress=progress)
+    found = measure_batches(pairs, text, options.continuations, OPENING_TOKENS, 3 * options.runs, on_progress=progress)
     print(found.describe(choices[0].key))
     summary = f"{len(found.rows)} numbers of texts, {len(found.gammas)} gammas"
     return RecordedText(found.to_json(), summary, 0 if found.steady else NO_VERDICT)
@@ -187,8 +189,10 @@ def record_setups(settings: Settings, options: argparse.Namespace, progress: Pro
 
     pair = load_models(settings)
     asked = settings.without_cuts(temperature=1.0, prompt="")
-    places = cut_openings(pair, SETUPS_BOOK.read_text(encoding="utf-8"), OPENING_TOKENS, CONTINUATION_TOKENS, options.texts)
-    effort = SetupEffort(options.positions, options.runs, TIMED_TOKENS, options.texts, GREEDY_TOKENS)
+    places = cut_openings(
+        pair, SETUPS_BOOK.read_text(encoding="utf-8"), OPENING_TOKENS, CONTINUATION_TOKENS, options.continuations
+    )
+    effort = SetupEffort(options.positions, options.runs, TIMED_TOKENS, options.continuations, GREEDY_TOKENS)
     found = compare_setups(pair, asked, places, effort, SETUPS_BOOK.name, progress)
     if not found.is_steady:
         log_line(f"The speeds are no verdict: {found.noise_note}")
@@ -216,15 +220,15 @@ def record_pair(settings: Settings, options: argparse.Namespace, progress: Progr
     source: SpeedPlan | DecodedMethod
     if explain_unplanned(settings):
         timed = not options.tokens_only
-        source = measure_method(pair, settings, text, options.texts, OPENING_TOKENS, options.runs, name, timed, half)
+        source = measure_method(pair, settings, text, options.continuations, OPENING_TOKENS, options.runs, name, timed, half)
     else:
-        effort = PlanEffort(options.texts, OPENING_TOKENS, 0 if options.tokens_only else PLAN_PROBES)
+        effort = PlanEffort(options.continuations, OPENING_TOKENS, 0 if options.tokens_only else PLAN_PROBES)
         source = make_plan(pair, settings, text, PLAN_GAMMAS, effort, name, half)
     named = hide_folders(settings.pair)
     models = {**source.models, "pair": named, **hash_pair(pair)}
     source = replace(source, settings=replace(source.settings, pair=named), models=models)
     divergences, sample = measure_divergences(
-        pair, settings, text, min(options.texts, DIVERGENCE_TEXTS), OPENING_TOKENS, progress
+        pair, settings, text, min(options.continuations, DIVERGENCE_TEXTS), OPENING_TOKENS, progress
     )
     title = options.title or " + ".join(place.rstrip("/").rsplit("/", 1)[-1] for place in settings.pair.split("|"))
     title = title if settings.proposer == "draft" or options.title else f"{title.split(' + ')[0]}, {settings.proposer}"
@@ -258,7 +262,7 @@ def record_costs(settings: Settings, options: argparse.Namespace, progress: Prog
     from specviz.speed.records.plan import load_plan_text
 
     pair, text = load_models(settings), load_plan_text()
-    prompts = [prompt for prompt, _ in cut_openings(pair, text, OPENING_TOKENS, settings.max_new_tokens, options.texts)]
+    prompts = [prompt for prompt, _ in cut_openings(pair, text, OPENING_TOKENS, settings.max_new_tokens, options.continuations)]
     found = measure_cost_model(pair, settings, prompts, 3 * options.runs, progress)
     return RecordedText(
         found.to_json(), f"{found.title}: a token {found.target_only:.2f} ms, a draft step {found.find_draft().step:.2f} ms"
@@ -309,13 +313,16 @@ RECORDINGS = {  # name on the command line, of the file and, except for the open
     ),
     "passage": Recording("the text of Whole text, with and without speculation", record_passage, gamma=FASTEST_GAMMA, length=128),
     "plans": Recording(
-        "the plans of How fast?, each with its measurement", record_plans, texts=32, least={"runs": 2, "texts": 2}
+        "the plans of How fast?, each with its measurement", record_plans, continuations=32, least={"runs": 2, "continuations": 2}
     ),
     "batches": Recording(
-        "passes over 1 to 64 rows, for many texts at once in How fast?", record_batches, texts=48, least={"texts": 2}
+        "passes over 1 to 64 rows, for many texts at once in How fast?",
+        record_batches,
+        continuations=48,
+        least={"continuations": 2},
     ),
     "setups": Recording(
-        "the target of Serving limits, served in several ways", record_setups, gamma=FASTEST_GAMMA, least={"texts": 2}
+        "the target of Serving limits, served in several ways", record_setups, gamma=FASTEST_GAMMA, least={"continuations": 2}
     ),
     "samples": Recording("samples and their tests, of Exactness test and Break it", record_samples, samples=100_000),
     "games": Recording("samples of wrong decoders for the front page", record_games),
@@ -323,14 +330,14 @@ RECORDINGS = {  # name on the command line, of the file and, except for the open
         "a cost model of this machine, for plan --costs and the pages about speed",
         record_costs,
         length=CONTINUATION_TOKENS,
-        texts=8,
+        continuations=8,
     ),
     "pair": Recording(
         "one pair, or one drafting method on a target, for the gallery in docs/models.md: acceptance, divergences, speed, a sample",
         record_pair,
         length=CONTINUATION_TOKENS,
-        texts=32,
-        least={"texts": 2},
+        continuations=32,
+        least={"continuations": 2},
     ),
     "trees": Recording("how many nodes of a tree pay, the default of --tree-budget", record_trees),
 }
@@ -370,8 +377,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         NO_LIMIT,
         "methods: samples of each row's first token (default: 2,000); samples: of each decoder (100,000)",
     )
-    texts = "passage, setups: texts to read (default: 24); plans: of each plan (32); batches: texts (48); costs: (8)"
-    add_count(add, "texts", 0, NO_LIMIT, texts)
+    counts = "texts that are continued: passage, setups (default: 24), plans, pair (32), batches (48), costs (8)"
+    add_count(add, "continuations", 0, NO_LIMIT, counts)
     add("--title", default="", metavar="TEXT", help="pair: what the gallery calls it (default: the names of the folders)")
     add("--license", default="not stated", metavar="TEXT", help="pair: the license of the weights (default: not stated)")
     add("--tokens-only", action="store_true", help="plans, pair: leave speed out, for a machine that is busy")
@@ -381,7 +388,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     name, what = options.what, RECORDINGS[options.what]
-    defaults = {"gamma": what.gamma, "max_new_tokens": what.length, "texts": what.texts, "samples": what.samples}
+    defaults = {"gamma": what.gamma, "max_new_tokens": what.length, "continuations": what.continuations, "samples": what.samples}
     for option, default in defaults.items():
         if getattr(options, option) is None:
             setattr(options, option, default)

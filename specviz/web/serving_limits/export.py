@@ -38,7 +38,7 @@ def build_setups_command(one: SetupComparison) -> str:
     settings = one.settings
     positions = min((row.own.prefixes for row in one.rows if row.own), default=1)
     words = ["python", "-m", "specviz", "record", "setups", *format_options(settings.pair), "--seed", str(settings.seed)]
-    words += ["--gamma", str(settings.gamma), "--texts", str(one.texts), "--runs", str(one.runs)]
+    words += ["--gamma", str(settings.gamma), "--continuations", str(one.texts), "--runs", str(one.runs)]
     return shlex.join([*words, "--positions", str(positions), "--out", "setups.json"])
 
 

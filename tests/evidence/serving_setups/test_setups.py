@@ -268,11 +268,11 @@ def test_record_writes_a_comparison_and_refuses_no_runs(pair, tmp_path, monkeypa
     parser = argparse.ArgumentParser()
     record.add_arguments(parser)
     out = tmp_path / "setups.json"
-    asked = ["setups", "--runs", "1", "--texts", "2", "--positions", "1", "--out", str(out)]
+    asked = ["setups", "--runs", "1", "--continuations", "2", "--positions", "1", "--out", str(out)]
     assert record.run(parser.parse_args(asked)) == 0
     found = SetupComparison.from_json(out.read_text())
     assert [row.key for row in found.rows] == list(SETUPS) and found.settings.gamma == record.RECORDINGS["setups"].gamma
-    for wrong in (["--runs", "0"], ["--texts", "1"], ["--positions", "0"]):
+    for wrong in (["--runs", "0"], ["--continuations", "1"], ["--positions", "0"]):
         with pytest.raises(SettingsError, match="or more"):
             record.run(parser.parse_args(["setups", *wrong]))
 

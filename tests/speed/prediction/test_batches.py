@@ -131,14 +131,18 @@ def test_the_command_measures_the_drafts_of_the_page_and_keeps_a_record(pair, tm
     measure = batches.measure_batches
     monkeypatch.setattr(batches, "measure_batches", lambda *given, **more: measure(*given, **more, rows=(1, 3), gammas=(1, 2)))
     file = tmp_path / "batches.json"
-    code = main(["record", "batches", "--runs", "1", "--texts", "3", "--out", str(file)])
+    code = main(["record", "batches", "--runs", "1", "--continuations", "3", "--out", str(file)])
     found = BatchSpeeds.from_json(file.read_text())
     assert code == (0 if found.steady else command.NO_VERDICT)
     assert len(found.rounds) == 6 and all(len(counts) == 3 for counts in found.rounds[KEY])
     assert all(12 / 3 <= count <= 12 for count in found.rounds[KEY][1])
     assert found.seconds.shape == (2, 3, 3) and (found.seconds > 0.0).all()
-    assert main(["record", "batches", "--texts", "1"]) == 2
-    assert "texts must be 2 or more" in capsys.readouterr().err
+    for option, said in (
+        ("--continuations", "--continuations must be 2 or more"),
+        ("--texts", "--texts is called --continuations now."),
+    ):
+        assert main(["record", "batches", option, "1"]) == 2
+        assert said in capsys.readouterr().err
 
 
 def test_the_recorded_measurement_is_whole():

@@ -18,7 +18,18 @@ def records(pair_folders, tmp_path_factory):
     models = ["--target", str(pair_folders[0]), "--draft", str(pair_folders[1])]
     for proposer in ("draft", "ngram", "lookahead", "tree"):
         out = folder / f"{proposer}.json"
-        given = ["--proposer", proposer, "--texts", "2", "--max-new-tokens", "10", "--license", "MIT | test", "--out", str(out)]
+        given = [
+            "--proposer",
+            proposer,
+            "--continuations",
+            "2",
+            "--max-new-tokens",
+            "10",
+            "--license",
+            "MIT | test",
+            "--out",
+            str(out),
+        ]
         assert main(["record", "pair", *models, "--tokens-only", *given]) == 0
         found[proposer] = out.read_text(encoding="utf-8")
     return found

@@ -259,7 +259,7 @@ def test_the_recording_command_fills_in_what_is_not_given(pair_folders, tmp_path
         str(pair_folders[1]),
         "--runs",
         "1",
-        "--texts",
+        "--continuations",
         "1",
     ]
     assert main([*words_, "--max-new-tokens", "8", "--out", str(out)]) == 0
