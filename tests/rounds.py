@@ -14,8 +14,8 @@ from functools import cache
 
 from torch import Tensor
 
-from specviz.decoding.engine import advance_prefix, step
-from specviz.evidence.analytic.enumeration import enumerate_target
+from specviz.decoding.engine import advance_prefix, build_first_prefix, step
+from specviz.evidence.analytic.enumeration import Components, Enumerator, enumerate_target
 from specviz.models.pairs.pair import LoadedPair
 from specviz.models.table import TableModel
 from specviz.proposers.request import open_proposer
@@ -38,6 +38,12 @@ class HandedBlock:
     @property
     def shape(self) -> tuple[Text, Text]:
         return self.block.tokens[0], self.block.parents[0]
+
+
+def compute_tokens_per_pass(decoder: Components, prompt: Sequence[int], length: int) -> float:
+    """Mean number of tokens that the first round of a run of ``length`` commits, by the enumeration of every outcome."""
+    opening = build_first_prefix(prompt, Settings(max_new_tokens=length), decoder.target.context)
+    return sum(len(text) * mass for text, mass in Enumerator(decoder).enumerate_round(opening).items())
 
 
 def enumerate_blocks(proposer, prefix: Prefix) -> list[HandedBlock]:

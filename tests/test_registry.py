@@ -18,8 +18,8 @@ from specviz.__main__ import build_parser
 from specviz.decoding.method_checks import build_rule, list_readers
 from specviz.decoding.run import record_run
 from specviz.errors import PluginError, SettingsError
-from specviz.evidence.analytic.along_text import TOLERANCE
 from specviz.evidence.decoder import ENGINE, SHARED, build_decoder
+from specviz.evidence.serving_setups.records import TOLERANCE
 from specviz.interface import Pair
 from specviz.proposers.registry import PROPOSERS, find_form
 from specviz.proposers.request import open_models

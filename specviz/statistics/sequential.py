@@ -15,7 +15,6 @@ from dataclasses import dataclass
 
 from specviz.errors import EvidenceError
 from specviz.statistics.finding import ALPHA
-from specviz.statistics.power import correct_level
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +35,6 @@ class InterimSchedule:
     def count_samples(self, look: int) -> int:
         """Draws at a look."""
         return self.first * self.factor**look
-
-    def compute_level(self, look: int) -> float:
-        """Level of each test at a look: the look's false-alarm rate, shared equally."""
-        return correct_level(self.compute_alpha_at(look), self.tests)
 
     def compute_alpha_at(self, look: int) -> float:
         """False-alarm rate of a look. All of them sum to alpha: 1/2 + 1/6 + 1/12 + ..., the rest at the last look."""

@@ -12,8 +12,8 @@ from transformers import AutoModelForSeq2SeqLM, BartConfig, BartForConditionalGe
 from specviz.__main__ import main
 from specviz.decoding.run import record_run
 from specviz.errors import ModelError, UnsupportedModelError
-from specviz.evidence.analytic.along_text import TOLERANCE
 from specviz.evidence.decoder import ENGINE, SHARED, build_decoder
+from specviz.evidence.serving_setups.records import TOLERANCE
 from specviz.models.pairs.loading import load_model, load_pair
 from specviz.models.pairs.tokens import read_token_bytes
 from specviz.settings import Settings

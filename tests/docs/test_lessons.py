@@ -98,10 +98,8 @@ def test_the_solutions_of_45_minutes():
     assert compute_wall_clock_factor(0.7, 3, 0.1) == pytest.approx(1.95, abs=0.005)
     text = (DOCS / "how-to" / "lesson-45.md").read_text(encoding="utf-8")
     look = next(look for look in range(SCHEDULE.looks) if SCHEDULE.count_samples(look) == 1000)
-    said = float(re.search(r"detects a total variation distance of\s+([\d.]+\d)", text)[1])
-    assert (
-        f"{find_detectable_tv(INTERIM.plan_look(look, 2).max_cells - 1, 1000, SCHEDULE.compute_level(look)):.2g}" == f"{said:g}"
-    ), "what the wall says of 1,000 samples"
+    said, plan = float(re.search(r"detects a total variation distance of\s+([\d.]+\d)", text)[1]), INTERIM.plan_look(look, 2)
+    assert f"{find_detectable_tv(plan.max_cells - 1, 1000, plan.level):.2g}" == f"{said:g}", "what the wall says of 1,000 samples"
     assert f"1,000 · ({said:g}/0.02)² =\n{round(1000 * (said / 0.02) ** 2):,}." in text
     assert 0.5 + 0.5 * 0.5 == 0.75
 

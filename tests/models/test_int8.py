@@ -14,7 +14,8 @@ import torch
 from torch import nn
 
 from specviz.errors import UnsupportedModelError
-from specviz.evidence.analytic.along_text import TOLERANCE, check_pair_along_text
+from specviz.evidence.analytic.along_text import check_pair_along_text
+from specviz.evidence.serving_setups.records import TOLERANCE
 from specviz.evidence.serving_setups.targets import PassScaleLinear
 from specviz.models.cache.decoder import CachedModel
 from specviz.models.fast_llama.int8 import LARGEST, Int8Linear, quantize_model

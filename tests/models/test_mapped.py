@@ -34,6 +34,7 @@ from specviz.settings import Settings
 from specviz.verification.draft_tree import build_empty_tree
 from specviz.verification.token import TokenRule
 from specviz.verification.warp import warp
+from tests.evidence.analytic.test_analytic import is_within_rounding
 from tests.foreign import SHARED, build_mapped_table, spell, write_foreign_pair
 from tests.pairs import TEXT, build_tiny_model
 from tests.tables import draw_distribution, model, remember
@@ -212,7 +213,7 @@ def test_along_a_text_the_decoder_has_the_distribution_of_a_fresh_pass(foreign, 
     """A fault at a share of 0.11 of the prefixes is found 95 times in 100, from 0.04 on with 80."""
     settings = Settings(gamma=3, seed=3, **warper)
     found = check_pair_along_text(foreign, settings, foreign.encode(TEXT[0] * 2), positions)
-    assert found.is_within(1e-9) and found.prefixes >= positions
+    assert is_within_rounding(found, 1e-9) and found.prefixes >= positions
     assert any(place.is_redrawn for place in found.places)
     assert max(found.accepted) > 0 or positions == 25 or warper == {"temperature": 0.0}, "models of random weights hardly agree"
 

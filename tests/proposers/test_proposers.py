@@ -12,7 +12,6 @@ from specviz.errors import SettingsError
 from specviz.evidence.analytic.enumeration import (
     Components,
     compute_text_tv,
-    compute_tokens_per_pass,
     enumerate_output,
     enumerate_target,
 )
@@ -26,6 +25,7 @@ from specviz.settings import Settings
 from specviz.verification.draft_tree import ROOT, compute_node_depth, find_children
 from specviz.verification.token import TokenRule
 from tests.proposer_cases import CASES, SAME_DISTRIBUTION, TREES, build_case_world, list_rules
+from tests.rounds import compute_tokens_per_pass
 from tests.tables import RecordingRandomness, model, pair
 
 PROMPT = (0, 1)

@@ -18,7 +18,6 @@ from specviz.evidence.analytic.enumeration import (
     Components,
     Enumerator,
     compute_text_tv,
-    compute_tokens_per_pass,
     enumerate_output,
     enumerate_target,
 )
@@ -30,6 +29,7 @@ from specviz.verification.draft_tree import DraftTree
 from specviz.verification.token import TokenRule
 from tests.oracle import token_rule
 from tests.oracle.other_rules import BlockVerification, constant
+from tests.rounds import compute_tokens_per_pass
 from tests.tables import DRAFTS, RecordingRandomness, ScriptedRandomness, Siblings, model, pair
 
 PROMPT = (0,)

@@ -38,7 +38,6 @@ from specviz.trace import Outcome
 from specviz.verification.draft_tree import DraftTree
 from specviz.verification.rule import Rule
 
-TOLERANCE = 5e-6  # total variation that float32 rounding explains
 TIE = 5e-5  # between two passes two logits of the shipped pair differ by up to 3.2e-5 more or less; divided by T = 0.7
 WINDOW = 128  # tokens of a text before a new walk begins
 LEAST = 1e-4  # smallest probability of a token that can be forced: far above rounding
@@ -91,10 +90,6 @@ class AnalyticResult:
             f"At {self.prefixes} prefixes the distribution of the next token lies within TV {self.worst:.1e} of an uncached pass of "
             f"the target (median {self.median:.1e}){apart}."
         )
-
-    def is_within(self, tolerance: float = TOLERANCE) -> bool:
-        """Whether every place that is not a near tie lies within rounding; False if no place was compared."""
-        return bool(self.places) and self.worst <= tolerance
 
 
 def check_pair_along_text(pair: LoadedPair, settings: Settings, ids: Sequence[int], positions: int = 300) -> AnalyticResult:

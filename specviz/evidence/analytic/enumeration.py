@@ -293,22 +293,13 @@ def enumerate_output(decoder: Components, prompt: Sequence[int], length: int) ->
     Returns text -> probability; all of them together are wrong by 1e-12 at most. Cost grows with V to the power of length + gamma: V
     of 3 to 5, length to 4.
     """
-    return Enumerator(decoder).enumerate_texts(_build_opening(decoder.target, prompt, length))
-
-
-def compute_tokens_per_pass(decoder: Components, prompt: Sequence[int], length: int) -> float:
-    """Mean number of tokens that the first round of a run of ``length`` commits."""
-    probs = Enumerator(decoder).enumerate_round(_build_opening(decoder.target, prompt, length))
-    return sum(len(text) * mass for text, mass in probs.items())
+    opening = build_first_prefix(prompt, Settings(max_new_tokens=length), decoder.target.context)
+    return Enumerator(decoder).enumerate_texts(opening)
 
 
 def compute_text_tv(probs: dict[Text, float], other_probs: dict[Text, float]) -> float:
     """Half the sum of the absolute differences of two distributions over texts."""
     return sum(abs(probs.get(text, 0.0) - other_probs.get(text, 0.0)) for text in {*probs, *other_probs}) / 2
-
-
-def _build_opening(target: LanguageModel, prompt: Sequence[int], length: int) -> Prefix:
-    return build_first_prefix(prompt, Settings(max_new_tokens=length), target.context)
 
 
 class Enumerator(BoxCutter):
@@ -327,10 +318,6 @@ class Enumerator(BoxCutter):
         """Distribution of the rest of the text. Raises EnumerationError where more than MISSED of it was left out."""
         found, missed = self._enumerate_rest(row, {})
         return _check_complete(found, missed)
-
-    def compute_missed(self, row: Prefix) -> float:
-        """Upper bound of the probability of the rest of the text that was left out."""
-        return self._enumerate_rest(row, {})[1]
 
     def _enumerate_rest(self, row: Prefix, known_spans: Box) -> tuple[dict[Text, float], float]:
         """Distribution of the rest of the text and what was missed of it, given what is known of numbers that may be met again."""

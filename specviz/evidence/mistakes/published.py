@@ -13,7 +13,6 @@ from specviz.records import load_toml
 from specviz.settings import SAMPLING_FIELDS, Settings
 
 COMPONENTS = ("distribution", "proposer", "randomness", "rule", "commit")
-TIERS = ("sampled", "enumerated", "analytic", "injected random number", "tokens per pass", "exact")
 ONE_DRAFT_TOKEN: dict[str, Any] = {"gamma": 1, "max_new_tokens": 2}
 _TABLES = load_toml("texts/known_mistakes")
 _THREAD = re.compile(r"([\w.-]+/[\w.-]+?)(?:#(\d+))?")
@@ -70,6 +69,5 @@ def _build_mistake(name: str, table: dict[str, Any]) -> PublishedMistake:
 PUBLISHED_MISTAKES = {name: _build_mistake(name, table) for name, table in _TABLES["mistakes"].items()}
 REPORTED_EXACT = {name: _build_mistake(name, table) for name, table in _TABLES["exact"].items()}  # reported as mistakes, and none
 REPORTED = PUBLISHED_MISTAKES | REPORTED_EXACT  # what Break it shows
-UNSAMPLED_TIERS: dict[str, dict[str, str]] = _TABLES[
-    "tiers"
-]  # by tier: the verdict of a page, and what shows these mistakes instead
+# by tier: the verdict of a page, and what shows these mistakes instead
+UNSAMPLED_TIERS: dict[str, dict[str, str]] = _TABLES["tiers"]

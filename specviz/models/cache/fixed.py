@@ -132,11 +132,6 @@ class FixedModel:
     def _open_pass(self, columns: int) -> FixedPass:
         return FixedPass(self.model, columns, self._last)
 
-    @property
-    def bytes_per_row(self) -> int:
-        """Memory of one row's keys and values. It does not change."""
-        return sum(whole[0].nbytes for layer in self._cache.layers for whole in layer.stored)
-
     def compile(self, compiler: dict[str, Any]) -> None:
         """Compile the parts of a pass: a layer once for all, or the library's whole pass where the family is not covered."""
         if self._pass is None:

@@ -136,14 +136,6 @@ class Lane:
         return tuple(found)
 
     @property
-    def later_time(self) -> RoundTime | None:
-        """The parts of all rounds but the first, which alone reads the prompt, together; None where ``times`` has no later ones."""
-        later = self.times[1:]
-        if not later:
-            return None
-        return RoundTime(sum(one.draft for one in later), sum(one.target for one in later), sum(one.other for one in later))
-
-    @property
     def per_round(self) -> float:
         """Seconds of a round, on average; at least one has ended."""
         return self.seconds / len(self.clock)

@@ -205,8 +205,8 @@ def build_thin_table(count: int, mass: float):
 
 def test_mass_too_thin_to_look_into_is_stated():
     walk = Enumerator(Components(model(build_thin_table(3, 5e-15), 4), NoDraft(), TokenRule()))
-    assert walk.compute_missed(Prefix(PROMPT, 0, 1)) == pytest.approx(1.5e-14, rel=1e-6)
-    assert walk.compute_missed(Prefix(PROMPT, 0, 2)) == pytest.approx(3.0e-14, rel=1e-6)
+    assert walk._enumerate_rest(Prefix(PROMPT, 0, 1), {})[1] == pytest.approx(1.5e-14, rel=1e-6)
+    assert walk._enumerate_rest(Prefix(PROMPT, 0, 2), {})[1] == pytest.approx(3.0e-14, rel=1e-6)
 
 
 def test_too_much_of_it_is_refused():

@@ -17,7 +17,6 @@ from specviz.evidence.analytic.enumeration import (
     Components,
     Enumerator,
     compute_text_tv,
-    compute_tokens_per_pass,
     enumerate_output,
     enumerate_target,
 )
@@ -29,6 +28,7 @@ from specviz.verification.comparison_log import report_comparison
 from specviz.verification.registry import RULES
 from specviz.verification.token import TokenRule
 from tests.oracle import token_rule
+from tests.rounds import compute_tokens_per_pass
 from tests.tables import Siblings, draw_distribution, model, pair, remember
 
 V = 3

@@ -17,12 +17,11 @@ from specviz.decoding.engine import step
 from specviz.evidence.analytic.enumeration import (
     Components,
     compute_text_tv,
-    compute_tokens_per_pass,
     enumerate_output,
     enumerate_target,
 )
 from specviz.evidence.mistakes.components import address_by_position
-from specviz.evidence.mistakes.published import COMPONENTS, TIERS
+from specviz.evidence.mistakes.published import COMPONENTS, UNSAMPLED_TIERS
 from specviz.evidence.mistakes.registry import MISTAKES, TOY_P, TOY_Q, enumerate_tv, open_tables, with_rule
 from specviz.proposers.draft import DraftModel
 from specviz.randomness import Prefix, Purpose
@@ -42,6 +41,7 @@ from tests.mutated import (
     read_stated,
     sum_first_tokens,
 )
+from tests.rounds import compute_tokens_per_pass
 
 RARELY = 1e-4
 SEEN_BY_DRAWS = [mutant.id for mutant in MISTAKES.values() if mutant.tier == "sampled"]
@@ -58,7 +58,7 @@ def test_every_row_marked_as_a_mutant_is_there():
 
 @pytest.mark.parametrize("mutant", MISTAKES.values(), ids=MISTAKES)
 def test_each_record_says_what_is_wrong_where_it_is_from_and_what_must_catch_it(mutant):
-    assert mutant.component in COMPONENTS and mutant.tier in TIERS and mutant.thread
+    assert mutant.component in COMPONENTS and mutant.tier in ("sampled", *UNSAMPLED_TIERS) and mutant.thread
     assert mutant.description.endswith(".") and mutant.description.count(". ") == 0, "one sentence"
     wanted = mutant.apply_settings(Settings(seed=3, prompt="x"))
     assert (wanted.seed, wanted.prompt) == (3, "x")

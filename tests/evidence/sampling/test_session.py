@@ -48,7 +48,7 @@ def test_page_and_command_give_the_same_cells_and_statistics(pair, name):
     assert len(look.tests) == SCHEDULE.tests and look.plan.max_cells == once.plan.max_cells
     # what differs is the correction, and the plan states it: the look's part of the false-alarm rate, shared by its tests
     assert once.plan.alpha == ALPHA and look.plan.alpha == SCHEDULE.compute_alpha_at(1) == pytest.approx(ALPHA / 6)
-    assert {test.alpha for test in look.tests} == {look.plan.level} == {SCHEDULE.compute_level(1)}
+    assert {test.alpha for test in look.tests} == {look.plan.level} == {SCHEDULE.compute_alpha_at(1) / SCHEDULE.tests}
     assert INTERIM.tabulate_looks(3)[1]["level"] == look.plan.level
 
 

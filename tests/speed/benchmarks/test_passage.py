@@ -151,12 +151,11 @@ def test_the_parts_of_each_rounds_time_are_those_of_the_middle_run_and_survive_a
     assert found.middle == 2 and found.speculative.clock == (2.0, 5.0)
     assert found.speculative.times == (RoundTime(0.5, 1.0, 0.5), RoundTime(1.0, 1.5, 0.5))
     assert found.target.times == (RoundTime(0.0, 0.75, 0.25),), "nothing was drafted"
-    assert found.speculative.later_time == RoundTime(1.0, 1.5, 0.5) and found.target.later_time is None
     assert [one.whole for one in found.speculative.times] == [2.0, 3.0]
     again = load_passages(dump_passages({"it": found}))["it"]
     assert again.speculative.times == found.speculative.times and again == found
     untimed = replace(found.speculative.trace, rounds=tuple(replace(one, timing={}) for one in found.speculative.trace.rounds))
-    assert replace(found.speculative, trace=untimed).times == () and replace(found.speculative, trace=untimed).later_time is None
+    assert replace(found.speculative, trace=untimed).times == ()
 
 
 def test_a_written_passage_has_the_parts_of_each_round_within_its_time(measured_passage):

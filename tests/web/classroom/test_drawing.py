@@ -105,10 +105,9 @@ def test_check_confirms_the_class_s_certificate_by_drawing_every_sample_again(pa
     assert read_blocks(certificate) == tuple(
         list_sample_numbers(*one) for one in take_first_samples((SampleBlock(*row, {}) for row in BLOCKS), 100)
     )
-    assert (
-        certificate["answers"][0]["n"] == 100 == class_evidence.count_certified(221)
-        and certificate["answers"][0]["plan"]["alpha"] == SCHEDULE.compute_level(0) * 2
-    )
+    assert certificate["answers"][0]["n"] == 100 == class_evidence.count_certified(221) and certificate["answers"][0]["plan"][
+        "alpha"
+    ] == SCHEDULE.compute_alpha_at(0)
     found = list_states(certificate, pair)
     assert ALTERED not in found.values() and found["blocks"] == CONFIRMED
 
