@@ -34,7 +34,7 @@ def scale_progress(on_progress: ProgressCallback, low: float, high: float, doing
 
 
 def split_progress(on_progress: ProgressCallback, weights: Mapping[str, float]) -> dict[str, ProgressCallback]:
-    """One callback for each stage of the work, in their order. What is being done is the stage's name unless it is given.
+    """One callback for each stage of the work, in their order. A stage reports its name unless it is given another text.
 
     ``weights``: the time that each stage takes, in any unit, such as seconds by a probe; above 0 in all.
     """

@@ -42,7 +42,7 @@ DAMAGE = (LookupError, TypeError, ValueError, AttributeError, OverflowError, Rec
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """What a kind of record is called. ``version`` rises with every change that older code, or this one, cannot read."""
+    """Name and version of a kind of record. ``version`` rises with every change that older code, or this one, cannot read."""
 
     name: str  # in a file, such as "methods"
     version: int
@@ -294,7 +294,7 @@ def _require_type(kind: Any, value: Any, where: str) -> Any:
 
 
 def read_file(path: Path, parse: Callable[[str], T]) -> T:
-    """What a file that comes with the project holds. Raises TraceError where it is missing or damaged."""
+    """The content of a file that comes with the project. Raises TraceError where it is missing or damaged."""
     try:
         return parse(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -302,7 +302,7 @@ def read_file(path: Path, parse: Callable[[str], T]) -> T:
 
 
 def read_file_or(path: Path, parse: Callable[[str], T], nothing: T) -> T:
-    """What a file that comes with the project holds; ``nothing``, and a line in the log, where it is missing or damaged."""
+    """The content of a file that comes with the project; ``nothing``, and a line in the log, where it is missing or damaged."""
     try:
         return read_file(path, parse)
     except SpecvizError:

@@ -159,7 +159,7 @@ def check_declared(record: Any) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What fixes a run. Ranges are checked when it is made; SettingsError names the value and what is allowed."""
+    """All settings of a run. Ranges are checked when it is made; SettingsError names the value and what is allowed."""
 
     pair: str = "storybook"
     prompt: str = ""

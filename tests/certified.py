@@ -14,7 +14,7 @@ Record = dict[str, Any]
 
 
 def write_report(pair_folders: tuple[Path, Path], folder: Path) -> Path:
-    """Shared distributions and engine, 3,000 draws of two tokens. What --out writes beside report.json takes longer than the draws."""
+    """Shared distributions and engine, 3,000 draws of two tokens. The files that --out writes beside report.json take longer than the draws."""
     arguments = [
         "--target",
         str(pair_folders[0]),

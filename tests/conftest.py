@@ -26,7 +26,7 @@ from tests.fresh import fork_server
 
 gc.set_threshold(50_000, 20, 100)  # cycles are collected after each file; by default a tenth of the tests' time goes into that
 
-# What takes longest is begun first: single files, then folders by the seconds that a file of theirs takes.
+# The longest work is begun first: single files, then folders by the seconds that a file of theirs takes.
 LONGEST = (
     "tests/browser/test_classroom.py",
     "tests/browser/test_accessibility.py",
@@ -58,7 +58,7 @@ def pytest_configure(config):
 
 
 class RootLogs(pytest_logging.catching_logs):
-    """What is logged in a test, of loggers that propagate; all of it in a test that reads ``caplog``.
+    """The records logged in a test, of loggers that propagate; all of it in a test that reads ``caplog``.
 
     pytest adds its two handlers to each of Streamlit's hundreds of loggers six times for each test, which takes longer than many a test.
     """
@@ -104,14 +104,14 @@ def pytest_collection_modifyitems(items):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop():
-    """What imports have made is exempt from garbage collections too: all of it stays."""
+    """Objects that imports have made are exempt from garbage collections too: all of them stay."""
     gc.freeze()
     gc.enable()
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item, nextitem):
-    """What a file leaves behind (models, figures) is exempt from later garbage collections, which would scan it again and again."""
+    """Objects that a file leaves behind (models, figures) are exempt from later garbage collections, which would scan it again and again."""
     if nextitem is None or nextitem.path != item.path:
         gc.collect()
         gc.freeze()

@@ -12,7 +12,7 @@ import pytest
 
 LEAST = 30.0  # seconds of a lane; a few files need no table
 COLLECTION = "imports and collection"  # in every process
-# What is aimed at on two quiet cores, in seconds. A budget is raised with a reason in the commit that raises it.
+# The aim on two quiet cores, in seconds. A budget is raised with a reason in the commit that raises it.
 BUDGETS = {
     COLLECTION: 28,
     "tests": 20,

@@ -31,7 +31,7 @@ class Repo:
     folder      with its files
     revisions   branch or tag -> commit
     gated       whether its files need an account; account  the token that may read
-    private     whether strangers are told that it does not exist
+    private     whether strangers get the answer that it does not exist
     missing     files that are listed and not there
     wrong       files that are served with one other byte
     """

@@ -43,7 +43,7 @@ def draw_first_paint(page: str, query: dict[str, str], more: str = PROMPT) -> di
 
 
 class FreeTicket:
-    """A ticket that nobody stops, unless it is told after how many ticks."""
+    """A ticket that nobody stops, unless a number of ticks is given after which it ends."""
 
     visitor, is_unwanted = None, False
 

@@ -1,5 +1,5 @@
 """The fake GPU reports its tensors' device, raises where a GPU's tensors would raise and nowhere else, and computes the numbers
-of the CPU. What CUDA does is taken from PyTorch's documentation of CUDA semantics ("cross-GPU operations are not allowed
+of the CPU. The behavior of CUDA is taken from PyTorch's documentation of CUDA semantics ("cross-GPU operations are not allowed
 by default, with the exception of copy_() and other methods with copy-like functionality such as to()"; zero-dimensional CPU tensors
 go with any device) and, for indexing, from its source.
 """

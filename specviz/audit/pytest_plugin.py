@@ -64,7 +64,7 @@ def specviz_server(pytestconfig: pytest.Config) -> str:
 
 @pytest.fixture(scope="session")
 def specviz_reference(pytestconfig: pytest.Config) -> dict[str, Any]:
-    """What the server is compared with, as keyword arguments of ``assert_lossless``."""
+    """The reference of the server, as keyword arguments of ``assert_lossless``."""
     found = _read_options(pytestconfig, REFERENCE_OPTIONS)
     if not {"against", "target"} & found.keys():
         raise pytest.UsageError("There is no reference: give --specviz-against URL or --specviz-target DIR.")

@@ -132,7 +132,7 @@ def format_trace(trace: Trace, color: bool, marks: bool = True) -> str:
 
 
 def _frame_origin(kind: str, color: bool, marks: bool) -> tuple[str, str]:
-    """What stands before and after tokens of an origin."""
+    """The marks before and after tokens of an origin."""
     return (ORIGIN_COLORS[kind], RESET_COLOR) if color else ORIGIN_MARKS[kind] if marks else ("", "")
 
 

@@ -183,7 +183,7 @@ def format_plan(plan: SpeedPlan) -> str:
 
 
 def _format_continued(plan: SpeedPlan) -> str:
-    """What was continued."""
+    """The text and its continuations, as a line."""
     name, size, count = plan.text["name"], plan.text["tokens"], plan.openings
     if plan.of_prompts:
         return f"prompts {name}: {count} of them, {size:,} tokens in all; each continued by {plan.length} tokens"

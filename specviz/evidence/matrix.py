@@ -302,7 +302,7 @@ def evaluate_matrix(
     """All cells, or the chosen ones. The samples do not depend on who draws them.
 
     ``settings``: prompt and seed; for workers also the pair, which each of them loads by name. ``tv``: total variation that exact
-    cells must detect. ``only``: names, as in ``chosen``. ``on_progress``: told the fraction of the work done, in [0, 1], and the
+    cells must detect. ``only``: names, as in ``chosen``. ``on_progress``: called with the fraction of the work done, in [0, 1], and the
     last cell. ``executor``: workers that compute the cells; None: this process.
     """
     names, rules = choose_lines_and_rules(only)

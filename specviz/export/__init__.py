@@ -1,1 +1,1 @@
-"""What leaves the app: tables, figures for print and screen, one zip. The same input gives the same bytes."""
+"""Exports of the app: tables, figures for print and screen, one zip. The same input gives the same bytes."""

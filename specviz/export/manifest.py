@@ -74,7 +74,7 @@ def build_sampling_options(record: Mapping[str, Any]) -> list[Any]:
 
 
 def find_drafting_changes(record: Mapping[str, Any]) -> dict[str, Any]:
-    """What differs from the default in a record's proposer and rule."""
+    """The drafting settings of a record that are not at their default."""
     plain, record = Settings().to_record(), update_names(record)
     return {name: record[name] for name in DRAFTING_FIELDS if record.get(name, plain[name]) != plain[name]}
 

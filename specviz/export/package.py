@@ -1,4 +1,4 @@
-"""What leaves the app at once: data, tables, figures, captions and a manifest, as single files or one zip.
+"""One export of the app: data, tables, figures, captions and a manifest, as single files or one zip.
 
 Nothing is built before it is asked for, and the same content gives the same bytes on the same versions: no dates, fixed order,
 ids that follow from the content.

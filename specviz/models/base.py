@@ -12,7 +12,7 @@ from specviz.verification.draft_tree import DraftTree
 
 
 class LanguageModel(Protocol):
-    """A model with its sampling settings, opened for one request. What it returns is a pure function of rows and tree."""
+    """A model with its sampling settings, opened for one request. Its results are a pure function of rows and tree."""
 
     @property
     def vocabulary(self) -> int:

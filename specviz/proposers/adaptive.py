@@ -135,7 +135,7 @@ DRAFT_LENGTH_POLICIES: dict[str, BuildPolicy | None] = {
 
 
 def find_policy(name: str) -> BuildPolicy | None:
-    """What builds the policy of a name; None: the length is fixed. Raises SettingsError, which lists the names."""
+    """The function that builds the policy of a name; None: the length is fixed. Raises SettingsError, which lists the names."""
     if name not in DRAFT_LENGTH_POLICIES:
         raise SettingsError("draft-length-policy", name, f"one of {', '.join(DRAFT_LENGTH_POLICIES)}")
     return DRAFT_LENGTH_POLICIES[name]

@@ -39,7 +39,7 @@ Rows = tuple[Ids, ...]  # predictions of the last passes, the oldest first: (lev
 
 @dataclass(frozen=True, slots=True)
 class LookaheadState:
-    """What is known before a round."""
+    """The window and the n-grams before a round."""
 
     window: Rows  # predictions of the next positions: row k, column j at position j + k after the text
     pool: dict[int, tuple[Ids, ...]]  # first token -> the tokens that followed it in n-grams, the latest first

@@ -1,6 +1,6 @@
 """Every proposer by name, with what it declares. A new proposer is one file with ``@register_proposer``.
 
-What other parts need to know of a proposer is declared there, so none of them asks for a name:
+A proposer declares there all that other parts need to know, so none of them asks for a name:
 
 - ``form``: what its draft tokens guarantee. The rules, the sampler and ``plan`` read it.
 - ``reads``: the settings that it uses. Commands refuse the others.

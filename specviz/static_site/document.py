@@ -161,7 +161,7 @@ def _link_next_page(name: str) -> str:
 
 
 def _build_ending() -> str:
-    """What was learned, what to read, how to cite, how to go on: as on the app's page Summary."""
+    """Summary, papers, citation, and the way on: as on the app's page Summary."""
     parts = "".join(
         f"<section><h3>{escape(part['title'])}</h3>\n{render_text(part['text'])}"
         + "".join(f"{f'<p>{escape(says)}</p>' if says else ''}<pre>{escape(code)}</pre>" for says, _, code in list_commands(part))

@@ -29,7 +29,7 @@ class WarperEntry:
     title: str  # the name for a person
     setting: str  # name of the setting that holds its number; '' if it is named in ``Settings.warpers``
     # (probs, value) -> probs: a pure function of distributions (..., V), float64, rows sum to 1, and of the warper's number (nan
-    # where none is given). What it returns has the same shape; rows need not sum to 1, but must have some mass
+    # where none is given). Its result has the same shape; rows need not sum to 1, but must have some mass
     apply: Warper
 
 

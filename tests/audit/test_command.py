@@ -430,7 +430,7 @@ def test_an_interrupt_gives_a_verdict_on_what_was_collected(
 
 @pytest.mark.parametrize("words", (("--smaples", "9"), ("--samples", "none"), ("--samples",)), ids=str)
 def test_a_refused_option_leaves_no_outcome_of_an_earlier_run(words, capsys, tmp_path):
-    """The parser ends before the command begins. What is no JUnit file stays."""
+    """The parser ends before the command begins. A file that is no JUnit file stays."""
     junit, other = tmp_path / "audit.xml", tmp_path / "notes.txt"
     junit.write_text("<?xml version='1.0'?>\n<testsuite tests='1'/>")
     other.write_text("mine")

@@ -126,7 +126,7 @@ VIOLATIONS: list[str] = []  # of the server's policy, on any page that a test op
 
 @pytest.fixture(autouse=True)
 def nothing_left_open(request):
-    """A page that a failed test left open would go on asking the server. What a file's tests share stays.
+    """A page that a failed test left open would go on asking the server. Pages that a file's tests share stay.
 
     And whatever a test did in the app, the browser has had nothing to refuse.
     """

@@ -1,7 +1,7 @@
 """Visitors who step through live rounds, as many as wanted, without a browser, and visitors who open a page at the same moment.
 
 They open One round, then choose one seed after the other in the fold, each of which runs the real pair, with 0 to 3 s between clicks.
-What is noted is the time from a click until its run is on the page.
+The measured time is that from a click until its run is on the page.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ def test_a_component_loads_from_plain_files_and_as_one_string_alike(plain_page, 
 
 
 def test_a_mistake_in_a_module_is_reported_under_the_modules_own_name(plain_page):
-    """What is thrown in a packed module names its file and its line, as the debugger does."""
+    """An error thrown in a packed module names its file and its line, as the debugger does."""
     script = """async (code) => {
         const { default: mount } = await import(URL.createObjectURL(new Blob([code], { type: "text/javascript" })));
         try { mount({ parentElement: document.body, data: null }); } catch (error) { return error.stack; }

@@ -250,7 +250,7 @@ def test_random_numbers_that_a_person_has_chosen_decide_here_too() -> None:
 
 
 def test_a_row_may_be_replaced_cut_or_left_out() -> None:
-    """What a call returns depends only on its rows: not on what the slots held before."""
+    """The result of a call depends only on its rows, not on the earlier content of the slots."""
     settings = Settings(max_new_tokens=30)
     reference, device = build_steps(build_close_pair(), settings, "tree, distinct")
     first = build_openings(settings, rows=3)

@@ -1,6 +1,6 @@
 """The sampler draws nothing of its own: continuation i is, token by token, the one that ``decode`` writes for draw i.
 
-On table models distributions are the same numbers for both, so equality is without exception. What is shared is work, not random numbers.
+On table models distributions are the same numbers for both, so equality is without exception. Work is shared, random numbers are not.
 With 60 samples a fault in a share of 0.05 of them is found 95 times in 100; with 120, the slow variant, from 0.025 on.
 """
 

@@ -128,7 +128,7 @@ class CuttingRandomness:
 def test_along_a_text_the_rule_gets_the_distributions_of_uncached_passes_and_decides_as_the_reference(
     pair, rule, changes
 ) -> None:
-    """What the device's caches give the rule is the library's own forward pass over the same text; its decisions are the reference's."""
+    """The device's caches give the rule the distributions of the library's own forward pass over the same text; its decisions are the reference's."""
     settings = Settings(prompt="Once upon a time", rule=rule, gamma=3, max_new_tokens=40, **changes)
     target, proposer = open_proposer(pair, settings)
     numbers, chosen = CuttingRandomness(3), build_rule(settings)

@@ -6,7 +6,7 @@ clock     each SIGUSR1 puts the clock of the wall a day on, each SIGUSR2 two day
 no-memory a million samples need more of it than there is
 held      10,000 samples are drawn once there is a file FOLDER/go, and a million never are
 
-What the system takes away (files, memory) the test takes away itself, from the process that runs.
+The test itself takes away files and memory, from the process that runs.
 """
 
 from __future__ import annotations

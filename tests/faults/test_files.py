@@ -1,4 +1,4 @@
-"""What was read from a file stays as it was read, whatever becomes of the file."""
+"""Content that was read from a file stays as it was read, whatever becomes of the file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server that is told to stop in the middle of work: what is nearly done is shown, what is not is told, and it ends with 0."""
+"""A server that gets the signal to stop in the middle of work shows results that are nearly done, names the others, and ends with 0."""
 
 from __future__ import annotations
 

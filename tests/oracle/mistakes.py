@@ -134,7 +134,7 @@ def chain(
     accepted=cut_nowhere,
     judging: Table | None = None,
 ):
-    """Algorithm 1 with a thing or two done otherwise. q is drawn from, ``claimed`` is what the rule is told.
+    """Algorithm 1 with a thing or two done otherwise. q is drawn from, ``claimed`` is the distribution that the rule reads.
 
     ``judging`` stands in place of p wherever a draft token is judged or replaced.
     """

@@ -1,6 +1,6 @@
 """The table of small breaks fits the code, and the tool that applies it tells breaks that are found from breaks that are not.
 
-What the breaks themselves show takes minutes: ``make mutants``. Here the tool judges a tree of two files.
+A run of the breaks themselves takes minutes: ``make mutants``. Here the tool judges a tree of two files.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A browser's side of Streamlit's protocol without a browser: open a page, fill fields, press buttons, upload, download.
 
-What the server draws is noted as far as visitors and tests ask about it. A fragment is run again when the page asks for that, as a
+Elements that the server draws are noted as far as visitors and tests ask about them. A fragment is run again when the page asks for that, as a
 browser does, and a message that was sent before comes as its hash.
 """
 

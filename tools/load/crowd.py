@@ -2,7 +2,7 @@
 
 Starts the app in hosted mode on this machine, on the shipped pair, and lets visitors come who speak the page's protocol: some work,
 with 0 to 3 s between their actions, while one of them draws a million samples; many only look; and one takes live rounds alone while
-foreign processes want every core. What is printed are medians and 95th percentiles, processor time by page and memory by session.
+foreign processes want every core. It prints medians and 95th percentiles, processor time by page and memory by session.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ MAX_TRACES = 500  # traces that are computed again, at most: each takes a few te
 
 @dataclass
 class SoakLog:
-    """What was seen: memory with its time, traces, lost visits with their reason, elements of exceptions, seconds by action."""
+    """Observations: memory with its time, traces, lost visits with their reason, elements of exceptions, seconds by action."""
 
     memory: list[tuple[float, ServerMemory]] = field(default_factory=list)
     shown: list[ShownTrace] = field(default_factory=list)

@@ -39,7 +39,7 @@ class Visitor(StreamlitClient):
         await asyncio.sleep(self.luck.uniform(0, longest))
 
     async def enter(self) -> None:
-        """Open the page. What counts is the time until it is drawn, whatever it still waits for."""
+        """Open the page. The time counts until it is drawn, whatever it still waits for."""
         with self.time_action(FIRST):
             await self.settle()
 

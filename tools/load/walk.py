@@ -77,7 +77,7 @@ MILLION, MANY = 1_000_000, 10_000
 
 
 class WalkGoal(NamedTuple):
-    """What is measured, and how many seconds (or bytes) its median may take; of frames a second, how many are wanted."""
+    """A measured quantity, and how many seconds (or bytes) its median may take; of frames a second, how many are wanted."""
 
     said: str
     most: float

@@ -54,7 +54,7 @@ def choose_sample_count(tv: float, length: int, two_files: bool, alpha: float = 
 
 
 def describe_needed_samples(tv: float, length: int, two_files: bool, samples: int, alpha: float = ALPHA) -> str:
-    """What is known before the first request to a server. samples: of each file."""
+    """How many samples a server needs, before the first request to it. samples: of each file."""
     each, needed = " of each server" if two_files else "", count_needed_samples(tv, length, two_files, alpha)
     few = f' With {samples:,} an exact server ends with the verdict "too few samples".' if samples < needed else ""
     return f"A total variation of {tv:g} needs {needed:,} samples{each} to be detected with power {POWER:.0%}.{few}"
@@ -134,7 +134,7 @@ def format_duration(seconds: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class AuditPreparation:
-    """What is known before samples are collected.
+    """A server after its preflight checks, before samples are collected.
 
     Attributes:
         server: As ``recognize_server`` gives it, with the settled profile.
@@ -275,7 +275,7 @@ class AuditTarget:
         return read_text
 
     def build_job(self, folder: Path) -> CollectionJob:
-        """What ``collect_samples`` takes."""
+        """The argument of ``collect_samples``."""
         ready, path = self.preparation, folder / self.file
         return CollectionJob(self.endpoint, ready.server, self.sampling, ready.size, path, ready.checks, ready.refusals)
 

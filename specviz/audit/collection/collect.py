@@ -6,7 +6,7 @@ continues. Each request has a seed of its own, counted up from a start that only
 used stands in the last line.
 
 Two servers that are compared are asked in turn, a small batch each, in the order A B B A. So a machine that grows slower, or anything
-else that drifts, meets both alike. What a batch is follows from the lines of the files alone, so work that goes on does so in its place.
+else that drifts, meets both alike. The lines of the files alone say what a batch is, so work that goes on does so in its place.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ def record_path(path: Path) -> Path:
 
 
 def read_record(path: Path) -> CollectionRecord | None:
-    """What stands beside a sample file; None if nothing does. Raises TraceError for anything else."""
+    """The record beside a sample file; None if there is none. Raises TraceError for anything else."""
     if not record_path(path).exists():
         return None
     return SCHEMA.build(read_json(record_path(path), SCHEMA.noun), CollectionRecord.from_record)
@@ -270,7 +270,7 @@ class _CollectionRun:
         self.checked_at, self.has_requested_single = time.monotonic(), False
 
     def list_failures(self) -> list[tuple[str, int]]:
-        """What went wrong on the way, as the endpoint has counted it so far."""
+        """Failures on the way and their numbers, as the endpoint has counted it so far."""
         return list(asdict(self.endpoint.counts).items())
 
     def __enter__(self) -> _CollectionRun:

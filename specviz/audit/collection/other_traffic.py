@@ -89,7 +89,7 @@ class BesideTraffic:
         wait(self._calls, JOIN_SECONDS)
 
     def to_record(self) -> dict[str, Any]:
-        """What was sent, with a sentence."""
+        """The traffic that was sent, with a sentence."""
         sent, failed = self.counts["sent"], self.counts["failed"]
         ways = "; ".join(json.dumps(one) for one in self._requests)
         sentence = f"While the samples were collected, {sent:,} other requests were sent to the server ({ways})"

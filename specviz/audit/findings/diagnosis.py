@@ -60,7 +60,7 @@ BEYOND_DOUBT = 30  # power of ten above which a likelihood ratio is not written 
 MIN_LOG_RATIO = log(100.0)  # log likelihood ratio from which two mistakes are distinguished
 MAX_MATCHES = 5  # mistakes in the list
 HALVINGS = 3  # halvings between two temperatures
-# What these write depends on the draft only through the number of accepted tokens.
+# The texts of these depend on the draft only through the number of accepted tokens.
 DRAFT_INDEPENDENT = ("pass-temperature", "R4", SETTINGS)
 NO_DRAFT = "The server's draft is not known here, so only mistakes that hardly depend on it were compared; --draft gives it."
 
@@ -232,7 +232,7 @@ def _score_chains(
     return found
 
 
-# What is said -----------------------------------------------------------------------------------------------------------------
+# Sentences --------------------------------------------------------------------------------------------------------------------
 
 
 def build_diagnosis(

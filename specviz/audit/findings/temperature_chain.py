@@ -1,6 +1,6 @@
 """A verification pass whose temperatures come from uninitialized memory: each verified token meets a temperature of its own.
 
-What such memory holds depends on what was computed before. So the temperatures that successive tokens of a text meet follow a Markov chain,
+The content of such memory depends on earlier computations. So the temperatures that successive tokens of a text meet follow a Markov chain,
 and its probabilities are fitted to the samples by expectation maximization (Baum et al. 1970; Dempster et al. 1977).
 """
 
@@ -46,7 +46,7 @@ class TemperatureChain:
 
 @dataclass(frozen=True, slots=True)
 class _ChainInputs:
-    """What is the same in all rounds.
+    """Inputs that are the same in all rounds.
 
     Attributes:
         accepted, last, either: (E, C) by temperature, as of EdgeProbabilities, and their sum.

@@ -336,7 +336,7 @@ def count_cells(
 
 
 def describe_texts(distribution: TextDistribution, partition: Partition, counts: np.ndarray) -> dict[str, Any]:
-    """What stands in a report of texts, with a sentence."""
+    """The fields of a report of texts, with a sentence."""
     n, pooled = int(counts.sum()), float(partition.masses[0])
     whole = "left out" if distribution.held_back else "shown as U+FFFD"
     sentence = (

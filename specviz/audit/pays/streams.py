@@ -17,7 +17,7 @@ Prompt = str | tuple[Mapping[str, str], ...]  # a text to continue, or the messa
 
 @dataclass(frozen=True, slots=True)
 class StreamRequest:
-    """What is sent for one prompt. None leaves a field to the server.
+    """The request for one prompt. None leaves a field to the server.
 
     Attributes:
         model: As the server calls it; empty: not named.

@@ -1,4 +1,4 @@
-"""What is requested from a server: the text, its length, and the distribution of its tokens."""
+"""The request to a server: the text, its length, and the distribution of its tokens."""
 
 from __future__ import annotations
 

@@ -422,7 +422,7 @@ class RoundKernel:
     def read_chunk(self, packet: Tensor) -> Tensor:
         """Read ``READ_CHUNK`` tokens of the only row's text into both caches and the text.
 
-        packet: (1, 1 + READ_CHUNK) int64, the first column and the tokens. What stands behind a text's end is overwritten later.
+        packet: (1, 1 + READ_CHUNK) int64, the first column and the tokens. Tokens behind a text's end are overwritten later.
         """
         begin, tokens = packet[:, 0], packet[:, 1:]
         for model in (self.draft, self.target):

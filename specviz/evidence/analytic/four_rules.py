@@ -102,7 +102,7 @@ def compare_four_rules(p: Sequence[float], q: Sequence[float]) -> tuple[RuleResu
 
 
 def account_for_tokens(p: Sequence[float], q: Sequence[float]) -> dict[str, list[float]]:
-    """What becomes of each token under the token rule: p, q, overlap, residual (not rescaled), accepted, replaced; each (K,).
+    """The shares of each token under the token rule: p, q, overlap, residual (not rescaled), accepted, replaced; each (K,).
 
     accepted + replaced is p. accepted is the mass q min(1, p/q), replaced the rejection rate 1 - beta times the residual
     distribution.

@@ -1,6 +1,6 @@
-"""What a rule and a proposer really do at one place of a round, measured by calling them with chosen random numbers.
+"""The behavior of a rule and a proposer at one place of a round, measured by calling them with chosen random numbers.
 
-What they report is not trusted. An expectation (from the rule's own methods, or from an uncached pass of the draft) says at which
+Their own reports are not trusted. An expectation (from the rule's own methods, or from an uncached pass of the draft) says at which
 random number the outcome should change. Numbers on both sides of this edge are tried. If the answer differs, the edge is found by
 bisection. Two things are assumed: a draft token that is accepted at one random number is accepted at every smaller one, and a
 larger number never draws a smaller id.

@@ -135,7 +135,7 @@ def find_first_differences(decode: Callable[[Sequence[int]], str], left: Texts, 
 
 @dataclass(frozen=True, slots=True)
 class MistakeResult(SamplingResult):
-    """What was found so far; both decoders are tested."""
+    """The results so far; both decoders are tested."""
 
     pairs: tuple[TextPair, ...] = ()  # longer texts from the same random numbers, the first that differ
     alike: tuple[int, int] = (0, 0)  # of how many texts how many were the same

@@ -1,6 +1,6 @@
 """Certificates: check a report by digests and recomputed numbers, and redraw its samples.
 
-A certificate is the report of ``verify``. What follows from its counts is recomputed field by field; results that need the samples
+A certificate is the report of ``verify``. Every field that follows from its counts is recomputed field by field; results that need the samples
 themselves are compared with samples drawn again by the same models, seed and mode.
 """
 
@@ -261,7 +261,7 @@ def list_missing_statistics(answer: dict[str, Any]) -> list[str]:
 
 
 def describe_difference(stored_value: Any, computed_value: Any, level: float = DIGITS) -> str:
-    """What differs by more than rounding, in words, or ''. Two numbers agree if they differ by at most ``level`` of the larger."""
+    """The first difference beyond rounding, in words, or ''. Two numbers agree if they differ by at most ``level`` of the larger."""
     if isinstance(computed_value, dict) and isinstance(stored_value, dict) and computed_value.keys() == stored_value.keys():
         return next(
             (

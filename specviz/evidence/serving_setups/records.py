@@ -216,7 +216,7 @@ class SetupRow:
 
     @property
     def verdict(self) -> str:
-        """What was found: an EXACT setup beyond the rounding of float32, as some families in int8 are, is exact up to rounding."""
+        """The kind of the setup as measured: an EXACT setup beyond the rounding of float32, as some families in int8 are, is exact up to rounding."""
         beyond = self.entry.kind == EXACT and self.own is not None and self.own.worst > TOLERANCE
         return ROUNDING if beyond else self.entry.kind
 

@@ -48,7 +48,7 @@ TRANSFORM, TWO_SAMPLES = "probability transform", "two samples: these and target
 
 @dataclass(frozen=True, slots=True)
 class TestPlan:
-    """What is fixed before sampling.
+    """The choices that are fixed before sampling.
 
     Attributes:
         n: Number of samples.
@@ -112,7 +112,7 @@ class TestPlan:
 
 @dataclass(frozen=True, slots=True)
 class TestReport:
-    """What the samples show. Everything else follows from these fields.
+    """The tests of a set of samples. Everything else follows from these fields.
 
     Attributes:
         mode: "shared distributions", "engine", or the name of a file or of another decoder.

@@ -1,4 +1,4 @@
-"""What was sampled of decoders and what the tests found, as plain records: cells beside the exact distribution, p-values, results. No torch."""
+"""Samples of decoders and the results of their tests, as plain records: cells beside the exact distribution, p-values, results. No torch."""
 
 from __future__ import annotations
 
@@ -306,7 +306,7 @@ class InterimTest:
 
 @dataclass(frozen=True, slots=True)
 class SamplingResult:
-    """What was found so far."""
+    """The results so far."""
 
     arms: tuple[CellShares, CellShares] | None = None  # the samples of both decoders; None until the exact distribution is known
     # what each test found, in the order of the plan: one entry for each decoder that is tested
@@ -345,7 +345,7 @@ def list_filling(shares: CellShares, steps: Sequence[FillStep]) -> tuple[CellSha
 
 @dataclass(frozen=True, slots=True)
 class ExactnessResult(SamplingResult):
-    """What was found so far; the second decoder is target-only sampling under another seed, which is not tested."""
+    """The results so far; the second decoder is target-only sampling under another seed, which is not tested."""
 
     p_values: SeedPValues | None = None  # of many seeds, once they were asked for
     engine: int = 0  # samples that ran through the engine and its caches; the others were drawn on shared distributions
@@ -358,6 +358,6 @@ class ExactnessResult(SamplingResult):
 
 
 def label_cells(cells: Partition, pieces: Callable[[set[int]], Mapping[int, str]]) -> tuple[str, ...]:
-    """What cells are called. pieces: token ids -> the text of each."""
+    """The names of cells. pieces: token ids -> the text of each."""
     named = pieces({token for name in cells.names for token in name})
     return tuple(label_cell(*cell, named) for cell in zip(cells.names, cells.is_whole_text.tolist(), strict=True))

@@ -93,7 +93,7 @@ def _score_position(
 ) -> None:
     """Score the tokens at ``index`` (samples, position). Token j follows the prefix with distributions p[rows[j]] and q[rows[j]].
 
-    Computed on the device of the distributions. What each sample gets comes back in one transfer, the groups in two others.
+    Computed on the device of the distributions. The scores of each sample come back in one transfer, the groups in two others.
     """
     p = p / p.sum(-1, keepdim=True)
     group, tokens = torch.from_numpy(np.stack([rows, ids])).to(p.device)

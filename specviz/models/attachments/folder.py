@@ -96,7 +96,7 @@ class Attachment:
         return folder or getattr(PAIRS.get(pair), self.name, None)
 
     def find(self, pair: str, target: PreTrainedModel, folder: str, load: Callable[[Path, PreTrainedModel], T]) -> T:
-        """What is attached to a pair's target, read once: from an admitted folder, or from the pair's own if ``folder`` is empty.
+        """The attachment of a pair's target, read once: from an admitted folder, or from the pair's own if ``folder`` is empty.
 
         Raises SettingsError for a folder that was not admitted, ModelError if the pair has none of its own, and as ``load``.
         """

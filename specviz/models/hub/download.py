@@ -23,7 +23,7 @@ def download_models(listings: Sequence[ModelListing], on_progress: ProgressCallb
     """Download every file of these models that is not on this machine, and go on where an earlier download ended.
 
     ``on_progress`` is called with the share of all bytes that is here, such as 0.25 and "100 MB of 400 MB", at most ten times a
-    second and at the end; a file that two models share counts once. What it raises ends the download; a CancelledError gets a
+    second and at the end; a file that two models share counts once. An error that it raises ends the download; a CancelledError gets a
     sentence that says what is kept. Raises ModelError before anything is written if the disk is too full, and for what the hub
     refuses; DamagedModelError for a content that is not the announced one.
     """

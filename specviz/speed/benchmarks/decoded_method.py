@@ -1,6 +1,6 @@
 """Measure a drafting method by decoding with it, where no plan can count its draft tokens along given texts.
 
-What lookahead drafts depends on the rounds before, and so does an adaptive length; a tree offers several tokens for one place. So the engine
+The draft tokens of lookahead depend on the rounds before, and so does an adaptive length; a tree offers several tokens for one place. So the engine
 writes texts after the openings that a plan would continue. Target-only sampling writes as many, and all draft lengths, one right after the other,
 so that a burst of other work meets all alike.
 """

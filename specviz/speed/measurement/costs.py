@@ -354,7 +354,7 @@ class RoundProbes:
         return self
 
     def build_curve(self) -> RoundCostCurve:
-        """What was timed so far, at least one run."""
+        """The times so far, of at least one run."""
         alone, *rounds = [[seconds / TIMED_ROUNDS for seconds in self.clock.get_splits(n, "rounds")] for n in self.kinds]
         first_alone, *first = [self.clock.get_splits(n, "first") for n in self.kinds]
         rounds = self._fill_sizes(rounds)

@@ -26,7 +26,7 @@ def format_today() -> str:
 
 
 def describe_machine(pair: LoadedPair) -> dict[str, Any]:
-    """What the numbers were measured on."""
+    """The machine of a measurement."""
     cuda = pair.target.device.type == "cuda"
     return {
         "processor": torch.cuda.get_device_name() if cuda else _read_processor(),

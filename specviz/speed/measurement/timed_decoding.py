@@ -40,7 +40,7 @@ def decode_speculatively(
 ) -> Iterator[Round]:
     """One text by the proposer and rule that the settings name, without the distributions of its rounds.
 
-    may_compile: as for ``choose_engine``. What is compiled beside a measurement slows it, so ``compile_ahead`` comes first.
+    may_compile: as for ``choose_engine``. A compilation beside a measurement slows it, so ``compile_ahead`` comes first.
     """
     target, proposer = open_proposer(pair, settings)
     arguments = (target, proposer, build_rule(settings), PhiloxRandomness(settings.seed))

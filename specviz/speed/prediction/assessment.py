@@ -72,7 +72,7 @@ def assess_pair(
         text: Like those that will be written; speed is measured on continuations of it.
         effort: How long.
         name: Of the text, for the record.
-        on_progress: Called with the share that is done. What it raises ends the work.
+        on_progress: Called with the share that is done. An error that it raises ends the work.
         show: Called with what is known after each answer.
         preflight: What was found out before the models were loaded.
     """

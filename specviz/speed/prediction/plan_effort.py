@@ -44,7 +44,7 @@ class PlanEffort:
         return replace(self, continuations=continuations, probes=probes, check=False, seconds=min(self.seconds, seconds))
 
     def subtract_seconds(self, spent: float) -> PlanEffort:
-        """What is left after some of the seconds, and at least ``LEAST_SECONDS``."""
+        """The effort that is left after some of the seconds, and at least ``LEAST_SECONDS``."""
         return replace(self, seconds=max(LEAST_SECONDS, round(self.seconds - spent)))
 
 

@@ -304,7 +304,7 @@ class Preflight:
 
 @dataclass(slots=True)
 class _ModelFiles:
-    """What was read of one model."""
+    """The files of one model that were read."""
 
     found: ModelCheck
     listed: ModelListing | None = None
@@ -364,7 +364,7 @@ def _read_model(
     on_progress: ProgressCallback,
     other: _ModelFiles | None = None,
 ) -> _ModelFiles:
-    """What is known of a model before its weights are read. other: the model read before it, whose tokenizer may be the same."""
+    """Check a model before its weights are read. other: the model read before it, whose tokenizer may be the same."""
     known: dict[str, Any] = {"place": place, "role": role}
     problems: list[str] = []
     made = _ModelFiles(ModelCheck(**known))

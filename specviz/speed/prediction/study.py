@@ -167,7 +167,7 @@ def _build_request(
     pairs: Mapping[str, LoadedPair],
     folder: Path,
 ) -> dict[str, Any]:
-    """What determines the cells, with the versions that another machine may have in another state."""
+    """The values that determine the cells, with the versions that another machine may have in another state."""
     kinds = dict.fromkeys(kind for kind, _, _ in work)
     return {
         **asdict(size),

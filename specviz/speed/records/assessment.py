@@ -68,7 +68,7 @@ class MethodSpeed:
 
 @dataclass(frozen=True, slots=True)
 class Assessment:
-    """What was found out about a pair. None, or empty: not reached.
+    """The answers about a pair. None, or empty: not reached.
 
     Attributes:
         settings: Pair, drafting method and distribution.

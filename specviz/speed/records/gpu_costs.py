@@ -1,4 +1,4 @@
-"""What was measured on a GPU, as a small record that ships: passes of published shapes, drafts, rows, and the shipped pair.
+"""Measurements on a GPU, as a small record that ships: passes of published shapes, drafts, rows, and the shipped pair.
 
 ``bench gpu`` writes such a record beside its own, and the cost models that follow from it. The shipped records are in assets/gpus/.
 """

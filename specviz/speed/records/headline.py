@@ -152,7 +152,7 @@ def format_average(settings: Settings) -> str:
 
 
 def describe_headline_origin() -> str:
-    """How it was measured, where and when."""
+    """The measurement, its machine and its date."""
     found = load_headline()
     return (
         f"Measured over the fastest target-only decoding, beside the other drafting methods: gamma {found.gamma}, one text at a time, "

@@ -211,8 +211,8 @@ class ComputedComparison(MethodComparison):
 def _compute_ms(row: MethodRow, model: CostModel, draft: DraftCosts) -> Estimate | None:
     """Milliseconds of a token by the mean round of a row: drafting, a pass over its draft tokens, and the rest of a chain's round.
 
-    Draft tokens of a chain are drafted one by one, those of a tree level by level. What drawing and checking a tree takes longer than
-    a chain is not counted.
+    Draft tokens of a chain are drafted one by one, those of a tree level by level. The time by which drawing and checking
+    a tree takes longer than a chain is not counted.
     """
     entry, levels = row.entry, min(float(len(row.checked)), row.nodes)
     if row.per_pass is None or not entry.drafting:

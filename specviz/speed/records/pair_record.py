@@ -84,7 +84,7 @@ class DecodedMethod:
 
 @dataclass(frozen=True, slots=True)
 class PairRecord(Record):
-    """What was measured of a pair on one machine.
+    """The measurements of a pair on one machine.
 
     Attributes:
         title: Of target and draft, or of target and method.

@@ -52,7 +52,7 @@ def prepare_server() -> None:
         tempfile.gettempdir()
     except FileNotFoundError:
         tempfile.tempdir = MEMORY
-    # Streamlit takes a folder called pages/ for its older kind of app, until it is told otherwise: it would open the pages of
+    # Streamlit takes a folder called pages/ for its older kind of app, unless a flag says otherwise: it would open the pages of
     # the first visitors by their files, without app.py around them.
     PagesManager.uses_pages_directory = False
 

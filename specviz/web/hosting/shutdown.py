@@ -26,9 +26,8 @@ def install_sigterm_handler() -> None:
     if threading.current_thread() is not threading.main_thread():
         return
     before = signal.getsignal(signal.SIGTERM)
-    server: Any = getattr(
-        before, "__self__", None
-    )  # uvicorn's; told through its flag it ends with 0, told by the signal with 143
+    # uvicorn's: its flag ends it with 0, the signal with 143
+    server: Any = getattr(before, "__self__", None)
     if not hasattr(server, "should_exit"):
         return
 

@@ -195,7 +195,7 @@ def test_right_decoders_stay_exact_on_moved_tables(seed):
             assert enumerate_outcomes(p, q, proposer, rule) < 1e-11
 
 
-# What is not known is stated -------------------------------------------------------------------------------------------
+# Unknown mass is stated -----------------------------------------------------------------------------------------------
 
 
 def build_thin_table(count: int, mass: float):

@@ -297,7 +297,7 @@ def test_r29_token_zero_is_a_token():
 
 
 def test_a_gate_off_by_one_is_seen():
-    """Derived row: the target's distribution one position on. What follows token 0 is then certain, where p itself is the toy distribution."""
+    """Derived row: the target's distribution one position on. The next token after 0 is then certain, where p itself is the toy distribution."""
 
     class OffByOne(TokenRule):
         def verify(self, rows, block, p, randomness):

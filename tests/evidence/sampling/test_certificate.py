@@ -1,6 +1,6 @@
 """A certificate is checked field by field: a changed number is found by its digest, or because it contradicts the rest.
 
-The samples are fixed by their seed; nothing here is left to chance. What only redrawn samples can tell is in test_redraw.py.
+The samples are fixed by their seed; nothing here is left to chance. Checks that need redrawn samples are in test_redraw.py.
 """
 
 from __future__ import annotations

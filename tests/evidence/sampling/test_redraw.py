@@ -105,7 +105,7 @@ def test_positions_of_earlier_certificates_count_from_zero(record):
 
 
 def test_samples_are_redrawn_in_the_same_shards(monkeypatch, pair, record):
-    """What one row writes may depend, in float32, on its neighbors in the shard; so the redraw uses the same shards."""
+    """The tokens of one row may depend, in float32, on its neighbors in the shard; so the redraw uses the same shards."""
     asked = []
     sample = Decoder.sample
     monkeypatch.setattr(Decoder, "sample", lambda *given: (asked.append(given[1:4]), sample(*given))[1])

@@ -1,4 +1,4 @@
-"""What is attached to a model comes by the same way: a folder, or a hub name with a revision."""
+"""Attachments of a model come in the same way: a folder, or a hub name with a revision."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model consists of is known before its weights are fetched: names with revisions, folders of every kind, shards, refusals."""
+"""The files of a model are known before its weights are fetched: names with revisions, folders of every kind, shards, refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a check before the weights says is what loading and running then do; what stands in the way is a sentence, never an exception."""
+"""A check before the weights says what loading and running then do; each obstacle is a sentence, never an exception."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lines to paste: each server is told the pair, its revisions and the draft length, in a form that a shell or Python takes as it is."""
+"""Lines to paste: each server gets the pair, its revisions and the draft length, in a form that a shell or Python takes as it is."""
 
 from __future__ import annotations
 

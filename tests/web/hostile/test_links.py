@@ -125,7 +125,7 @@ def check_left_out(page: str, number: int, monkeypatch) -> None:
 
 @pytest.fixture
 def no_work(monkeypatch):
-    """What fields ask for stands in the line and is not begun: here the page is what is tried."""
+    """Work that fields ask for stands in the queue and is not begun: only the page is tried here."""
     queue = FairQueue(places=0)
     monkeypatch.setattr(page_state, "get_server_queue", lambda: queue)
     monkeypatch.setattr(session, "PROMPT", 0.0)

@@ -27,7 +27,7 @@ def test_a_hostile_file_is_a_short_sentence(kind):
 
 @pytest.mark.parametrize("kind", TEXTS)
 def test_a_hostile_prompt_is_kept_as_it_is_or_is_a_short_sentence(kind):
-    """What is read can be written again, as UTF-8 and as JSON."""
+    """A text that is read can be written again, as UTF-8 and as JSON."""
     try:
         found = parse_samples(build_line(prompt=TEXTS[kind]), "draws.jsonl")
     except EvidenceError as error:

@@ -110,7 +110,7 @@ def test_a_kind_that_a_later_release_adds_is_left_out_until_somebody_has_read_it
 
 
 def filter_messages(door: SocketFilterMiddleware, sent: list[Any], cookie: bytes = b"") -> tuple[list[Any], list[Any]]:
-    """What Streamlit reads of these messages, and what the socket is told, up to the socket's end."""
+    """What Streamlit reads of these messages, and the answers of the socket, up to the socket's end."""
     read: list[Any] = []
     told: list[Any] = []
     coming = iter([*sent, {"type": "websocket.disconnect", "code": 1000}])
