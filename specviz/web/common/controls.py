@@ -40,8 +40,8 @@ class Form:
         self._show_problem(place, "prompt")
         return value
 
-    def show_text(self, place: Any, name: str, label: str, **more: Any) -> None:
-        self.raw[name] = place.text_input(label, value=self.start[name], max_chars=WIDE, **more, **self.build_key(name))
+    def show_text(self, place: Any, name: str, label: str, **arguments: Any) -> None:
+        self.raw[name] = place.text_input(label, value=self.start[name], max_chars=WIDE, **arguments, **self.build_key(name))
         self._show_problem(place, name)
 
     def _show_problem(self, place: Any, name: str) -> None:

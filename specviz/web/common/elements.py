@@ -38,10 +38,10 @@ def show_answer(number: str, words: str) -> None:
     st.html(f"<p class='answer-line'>{large}<span>{escape(words)}</span></p>")
 
 
-def show_verdict(name: str, mark: str, words: str, seen: str) -> Any:
+def show_verdict(name: str, mark: str, words: str, sentence: str) -> Any:
     """A page's verdict after its sign; a rejection has another line beside it. Returns the container, for what belongs to it."""
     place = st.container(key=f"{name}-verdict{'-rejected' if mark == 'rejected' else ''}")
-    place.markdown("\n".join(("## " + f"{MARKS.get(mark, UNDECIDED)} {words}".lstrip(), seen)))
+    place.markdown("\n".join(("## " + f"{MARKS.get(mark, UNDECIDED)} {words}".lstrip(), sentence)))
     return place
 
 
@@ -80,9 +80,7 @@ def show_dataframe(rows: Sequence[Mapping[str, Any]], **options: Any) -> Any:
     return st.dataframe(made, hide_index=True, **options)
 
 
-def describe_machine(found: Mapping[str, Any]) -> str:
+def describe_machine(machine: Mapping[str, Any]) -> str:
     """The machine of a measurement: processor, threads, load."""
-    load = found.get("load", 0.0)
-    return (
-        f"{found.get('processor', 'a machine')}, {found.get('threads', '?')} of {found.get('cores', '?')} cores, load {load:.1f}"
-    )
+    load = machine.get("load", 0.0)
+    return f"{machine.get('processor', 'a machine')}, {machine.get('threads', '?')} of {machine.get('cores', '?')} cores, load {load:.1f}"

@@ -38,23 +38,23 @@ def freeze_figure(figure: Any) -> Any:
 
 
 class CachedFigure:
-    """A figure that is kept; callers that ask while it is drawn wait for it. given: what it is drawn from, held so that no id is reused."""
+    """A figure that is kept; callers that ask while it is drawn wait for it. arguments: what it is drawn from, held so that no id is reused."""
 
-    def __init__(self, given: tuple):
-        self.given, self.lock, self.figure = given, threading.Lock(), None
+    def __init__(self, arguments: tuple):
+        self.arguments, self.lock, self.figure = arguments, threading.Lock(), None
 
     def draw(self, draw: Callable[..., Any]) -> Any:
         with self.lock:
             if self.figure is None:
-                self.figure = freeze_figure(draw(*self.given))
+                self.figure = freeze_figure(draw(*self.arguments))
             return self.figure
 
 
-def draw_cached(draw: Callable[..., Any], *given: Any) -> Any:
-    """Return ``draw(*given)``, or its earlier result for the same records and words. draw: a function of a module, not a closure."""
-    key = (draw, *(one if isinstance(one, str | int | float | None) else (id(one),) for one in given))
+def draw_cached(draw: Callable[..., Any], *arguments: Any) -> Any:
+    """Return ``draw(*arguments)``, or its earlier result for the same records and words. draw: a function of a module, not a closure."""
+    key = (draw, *(one if isinstance(one, str | int | float | None) else (id(one),) for one in arguments))
     with _lock:
-        cached = _kept.setdefault(key, CachedFigure(given))
+        cached = _kept.setdefault(key, CachedFigure(arguments))
         _kept.move_to_end(key)
         while len(_kept) > MAX_KEPT:
             _kept.popitem(last=False)

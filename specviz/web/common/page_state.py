@@ -144,12 +144,12 @@ class PageState:
             except SpecvizError as error:
                 self.notes = [explain_error(error)]
 
-    def store(self, ticket: Ticket, **found: Any) -> None:
+    def store(self, ticket: Ticket, **attributes: Any) -> None:
         """Set attributes to results of a job. Raises CancelledError if the question was replaced. After a click on Stop results stay."""
         with self.lock:
             if ticket.is_discarded:
                 raise CancelledError
-            for name, value in found.items():
+            for name, value in attributes.items():
                 setattr(self, name, value)
             self.version += 1
 
@@ -228,10 +228,10 @@ class MeasurementState(PageState):
     def can_reuse_findings(self, question: Any) -> bool:
         return self.build_key(question) == self.build_key(self.question)
 
-    def store_result(self, ticket: Ticket, question: Any, found: Any) -> None:
+    def store_result(self, ticket: Ticket, question: Any, result: Any) -> None:
         """Store the answer to a question; it stays if the job is stopped later."""
         others = [(key, one) for key, one in self.results.items() if key != self.build_key(question)][1 - self.KEPT :]
-        self.store(ticket, results=dict(others) | {self.build_key(question): found}, partial=None)
+        self.store(ticket, results=dict(others) | {self.build_key(question): result}, partial=None)
 
 
 def format_duration(seconds: float) -> str:

@@ -115,9 +115,9 @@ def name_pair(pair: str) -> str:
     return title_pair(pair).partition(":")[0]
 
 
-def describe_recorded_pair(pair: str, chosen_pair: str, what: str = "numbers") -> str:
+def describe_recorded_pair(pair: str, chosen_pair: str, noun: str = "numbers") -> str:
     """A sentence where what is shown was recorded with another pair than the one in force; empty where it was not."""
-    return "" if pair == chosen_pair else f"These {what} are those of {name_pair(pair)}, not of {name_pair(chosen_pair)}."
+    return "" if pair == chosen_pair else f"These {noun} are those of {name_pair(pair)}, not of {name_pair(chosen_pair)}."
 
 
 def _shorten_place(place: str, parts: int) -> str:

@@ -195,8 +195,8 @@ def _make_poller() -> Callable[[str, bool, tuple, bool], None]:
     the run before then runs the new fragment while messages of the new run are unsent. They are lost, and the page stays half drawn.
     """
 
-    def poll(*given: Any) -> None:
-        _poll_ticket(*given)
+    def poll(*arguments: Any) -> None:
+        _poll_ticket(*arguments)
 
     poll.__qualname__ = f"poll {next(_poll_numbers)}"
     return poll

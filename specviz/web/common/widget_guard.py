@@ -59,7 +59,7 @@ def take_refusals() -> list[str]:
     return [SENTENCE] if context and _owed.pop(context.session_id, 0) else []
 
 
-def _check_value(sent: Any, known: Any) -> None:
+def _check_value(sent: Any, widget: Any) -> None:
     """Raise TypeError for a value of another type than the widget's, KeyError for an option that is not in the list.
 
     A selectbox would accept any text.
@@ -67,12 +67,12 @@ def _check_value(sent: Any, known: Any) -> None:
     kind = sent.WhichOneof("value")
     if kind is None:  # the field was cleared
         return
-    alike = kind == known.value_type or (
-        "trigger" in kind and "trigger" in known.value_type
+    alike = kind == widget.value_type or (
+        "trigger" in kind and "trigger" in widget.value_type
     )  # there are several types of triggers
-    if not alike and not {kind, known.value_type} <= NUMBERS:
-        raise TypeError(f"{kind} instead of {known.value_type}")
-    options = getattr(known, "formatted_options", None)
+    if not alike and not {kind, widget.value_type} <= NUMBERS:
+        raise TypeError(f"{kind} instead of {widget.value_type}")
+    options = getattr(widget, "formatted_options", None)
     if kind == "string_value" and options is not None and sent.string_value not in options:
         raise KeyError(sent.string_value)
 

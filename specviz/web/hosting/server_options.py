@@ -89,8 +89,8 @@ class ServerOptions(BaseSettings):
 
     @model_validator(mode="before")
     @classmethod
-    def _with_defaults(cls, given: dict[str, Any]) -> dict[str, Any]:
-        return DEFAULTS.get(given.get("mode", "local"), {}) | given
+    def _with_defaults(cls, options: dict[str, Any]) -> dict[str, Any]:
+        return DEFAULTS.get(options.get("mode", "local"), {}) | options
 
     @model_validator(mode="after")
     def _forbid_own_pairs_when_hosted(self) -> ServerOptions:

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 UNKNOWN = "not known"
 
 
-def build_check_rows(found: Preflight) -> list[dict[str, str]]:
+def build_check_rows(preflight: Preflight) -> list[dict[str, str]]:
     """What is known of both models, a line for each fact."""
-    both = (found.target, found.draft)
+    both = (preflight.target, preflight.draft)
     facts = {
         "architecture": [_describe_family(one) for one in both],
         "parameters": [_describe_parameters(one) for one in both],
@@ -32,27 +32,31 @@ def build_check_rows(found: Preflight) -> list[dict[str, str]]:
     return [{"": fact, "target": target, "draft": draft} for fact, (target, draft) in facts.items()]
 
 
-def build_check_table(found: Preflight) -> str:
+def build_check_table(preflight: Preflight) -> str:
     """The rows as HTML, whose cells wrap on a phone. What a hub or a file said is escaped."""
     lines = [
         f"<tr><th scope='row'>{escape(line[''])}</th><td>{escape(line['target'])}</td><td>{escape(line['draft'])}</td></tr>"
-        for line in build_check_rows(found)
+        for line in build_check_rows(preflight)
     ]
     head = "<tr><td></td><th scope='col'>target</th><th scope='col'>draft</th></tr>"
     return f"<table class='models-table'>{head}{''.join(lines)}</table>"
 
 
-def summarize_check(found: Preflight) -> list[str]:
+def summarize_check(preflight: Preflight) -> list[str]:
     """Tokenizers, memory and expected times of the pair, a sentence each."""
     said = []
-    if found.target.tokens is not None and found.draft.tokens is not None and not found.differ:
+    if preflight.target.tokens is not None and preflight.draft.tokens is not None and not preflight.differ:
         said.append("Both models have one tokenizer.")
     needed = (
-        f"{format_bytes(found.memory_bytes)} of memory needed" if found.memory_bytes is not None else "Memory needed: not known"
+        f"{format_bytes(preflight.memory_bytes)} of memory needed"
+        if preflight.memory_bytes is not None
+        else "Memory needed: not known"
     )
-    host = "" if found.device == "cpu" else f", {format_bytes(found.host_bytes)} in the system"
-    said.append(f"{needed}; {format_bytes(found.free_bytes)} free on this {found.device}{host}. Numbers are {found.dtype}.")
-    if (time := found.expected) is not None:
+    host = "" if preflight.device == "cpu" else f", {format_bytes(preflight.host_bytes)} in the system"
+    said.append(
+        f"{needed}; {format_bytes(preflight.free_bytes)} free on this {preflight.device}{host}. Numbers are {preflight.dtype}."
+    )
+    if (time := preflight.expected) is not None:
         one, block, draft = (1e3 * each.value for each in (time.one, time.block, time.draft))
         said.append(
             f"Expected on this machine: {one:.3g} ms for a target pass, {block:.3g} ms over {time.gamma + 1} tokens, {draft:.3g} ms for a "
@@ -61,39 +65,39 @@ def summarize_check(found: Preflight) -> list[str]:
     return said
 
 
-def _describe_family(one: ModelCheck) -> str:
-    if one.family is None:
+def _describe_family(check: ModelCheck) -> str:
+    if check.family is None:
         return UNKNOWN
-    return one.family if one.supported else f"{one.family}, not supported"
+    return check.family if check.supported else f"{check.family}, not supported"
 
 
-def _describe_parameters(one: ModelCheck) -> str:
-    if not one.parameters:
+def _describe_parameters(check: ModelCheck) -> str:
+    if not check.parameters:
         return UNKNOWN
-    return f"{one.parameters / 1e6:,.1f} million" if one.parameters >= 1e6 else f"{one.parameters:,}"
+    return f"{check.parameters / 1e6:,.1f} million" if check.parameters >= 1e6 else f"{check.parameters:,}"
 
 
-def _describe_context(one: ModelCheck) -> str:
-    if one.family is None:
+def _describe_context(check: ModelCheck) -> str:
+    if check.family is None:
         return UNKNOWN
-    return f"{one.context:,} tokens" if one.context else "no limit named"
+    return f"{check.context:,} tokens" if check.context else "no limit named"
 
 
 def _format_number(value: int | None) -> str:
     return UNKNOWN if value is None else f"{value:,}"
 
 
-def _describe_download(one: ModelCheck) -> str:
-    if one.folder:
+def _describe_download(check: ModelCheck) -> str:
+    if check.folder:
         return "a folder here"
-    if one.total_bytes is None or one.download_bytes is None:
+    if check.total_bytes is None or check.download_bytes is None:
         return UNKNOWN
     return (
-        f"{format_bytes(one.download_bytes)} of {format_bytes(one.total_bytes)}"
-        if one.download_bytes
-        else f"all {format_bytes(one.total_bytes)} here"
+        f"{format_bytes(check.download_bytes)} of {format_bytes(check.total_bytes)}"
+        if check.download_bytes
+        else f"all {format_bytes(check.total_bytes)} here"
     )
 
 
-def _describe_revision(one: ModelCheck) -> str:
-    return "" if one.commit is None else f"{one.revision or 'main'}: {one.commit[:12]}"
+def _describe_revision(check: ModelCheck) -> str:
+    return "" if check.commit is None else f"{check.revision or 'main'}: {check.commit[:12]}"
