@@ -114,7 +114,7 @@ class Siblings:
         for level, width in enumerate(self.branching[: row.remaining - 1]):
             grown = []
             for parent in level_nodes:
-                q = self.draft.probs(row.ids + paths[parent])
+                q = self.draft.compute_probs(row.ids + paths[parent])
                 for _ in range(width):
                     node = len(tokens)
                     u = randomness.take(Purpose.DRAFT, [row], node, level)

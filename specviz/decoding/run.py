@@ -63,7 +63,7 @@ def build_trace(
         mentioned.update(decision.token for decision in round_.proposals)
         mentioned.update(d.replacement_if_rejected for d in round_.proposals if d.replacement_if_rejected is not None)
         mentioned.update(token for probs in round_.distributions for token in probs.tokens)
-    text, bytes_of = pair.decode(output), pair.pieces(mentioned)
+    text, bytes_of = pair.decode(output), pair.read_pieces(mentioned)
     notes = pair.list_notes(settings)
     models = add_draftable_share(pair.describe(), share) | ({"notes": notes} if notes else {})
     reason = _find_finish_reason(pair, settings, prompt, output)

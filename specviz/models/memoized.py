@@ -159,7 +159,7 @@ class MemoizedFixedModel:
     def copy(self, source: int, row: int) -> None:
         self._ids[row] = self._ids[source]
 
-    def probs(self, tokens: Tensor, begin: Tensor, fed: PassTokens) -> tuple[Tensor, Tensor]:
+    def compute_probs(self, tokens: Tensor, begin: Tensor, fed: PassTokens) -> tuple[Tensor, Tensor]:
         """(B, T, V) and (B, T), as models.cache.fixed.FixedModel gives them."""
         self._ids.scatter_(1, begin.cpu()[:, None] + fed.columns.cpu(), tokens.cpu())
         own = [line.nonzero()[:, 0].tolist() for line in fed.seen.cpu()]

@@ -28,15 +28,15 @@ class ProcessedModel:
 
     def compute_distributions(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
         """(B, N + 1, V) float64, as in models.base.LanguageModel."""
-        return self.warp_logits(self.processed_logits(rows, tree))
+        return self.warp_logits(self.compute_processed_logits(rows, tree))
 
     def warp_logits(self, logits: Tensor) -> Tensor:
         return self.source.warp_logits(logits)
 
-    def processed_logits(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
+    def compute_processed_logits(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
         """(B, N + 1, V): after each prefix, and after each node of its tree."""
         texts = [self.list_prefixes(row, tree, index) for index, row in enumerate(rows)]
-        return process_logits(self.source.processed_logits(rows, tree), [self.processor], texts)
+        return process_logits(self.source.compute_processed_logits(rows, tree), [self.processor], texts)
 
     def list_prefixes(self, row: Prefix, tree: DraftTree, index: int) -> list[tuple[int, ...]]:
         """The prefix of each distribution that a row asks for."""

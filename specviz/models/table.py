@@ -30,10 +30,10 @@ class TableModel:
         result, width = [], tree.widest + 1
         for index, row in enumerate(rows):
             paths = list_node_texts(row.ids, tree, index)
-            result += [self.probs(ids) for ids in paths] + [nothing] * (width - len(paths))
+            result += [self.compute_probs(ids) for ids in paths] + [nothing] * (width - len(paths))
         return torch.stack(result).view(len(rows), width, -1)
 
-    def probs(self, ids: tuple[int, ...]) -> Tensor:
+    def compute_probs(self, ids: tuple[int, ...]) -> Tensor:
         """(V,) float64, the distribution of the token after ``ids``."""
         if ids not in self._known:
             probs = torch.tensor([float(x) for x in self.table(ids)], dtype=torch.float64)

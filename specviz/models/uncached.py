@@ -150,7 +150,7 @@ class ServedModel(Protocol):
 
     settings: Settings
 
-    def processed_logits(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor: ...
+    def compute_processed_logits(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor: ...
 
     def warp_logits(self, logits: Tensor) -> Tensor: ...
 
@@ -166,11 +166,11 @@ class OneTokenPasses:
 
     def compute_distributions(self, ids: Sequence[int], count: int) -> tuple[Tensor, Tensor]:
         """Distributions after each of the last ``count`` tokens, (count, V) float64, and the margin of each, (count,)."""
-        logits = torch.stack([self._logits(tuple(ids[:end])) for end in range(len(ids) - count + 1, len(ids) + 1)])
+        logits = torch.stack([self._compute_logits(tuple(ids[:end])) for end in range(len(ids) - count + 1, len(ids) + 1)])
         return self.source.warp_logits(logits).cpu(), compute_margins(logits.cpu(), self.source.settings)
 
-    def _logits(self, ids: tuple[int, ...]) -> Tensor:
-        return self.source.processed_logits([Prefix(ids, 0, 1)], build_empty_tree(1))[0, 0]
+    def _compute_logits(self, ids: tuple[int, ...]) -> Tensor:
+        return self.source.compute_processed_logits([Prefix(ids, 0, 1)], build_empty_tree(1))[0, 0]
 
 
 def build_model_inputs(network: PreTrainedModel, ids: Sequence[int], encoder_ids: Sequence[int]) -> dict[str, Tensor]:

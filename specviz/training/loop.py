@@ -37,7 +37,7 @@ class Schedule:
     def steps(self) -> int:
         return math.ceil(self.tokens / (self.rows * self.context))
 
-    def rate_factor(self, step: int) -> float:
+    def compute_rate_factor(self, step: int) -> float:
         """Learning rate at a step as a fraction of the peak, in (0, 1]."""
         done = (step + 1) / self.steps
         return min(done / self.warmup, 1.0 - 0.98 * max(0.0, done - self.warmup) / (1.0 - self.warmup))
@@ -127,7 +127,7 @@ def train(
         weights.take_gradients()
         nn.utils.clip_grad_norm_(weights.master.values(), 1.0)
         for optimizer, peak in zip(optimizers, (schedule.matrix_rate, schedule.table_rate), strict=True):
-            optimizer.param_groups[0]["lr"] = peak * schedule.rate_factor(step)
+            optimizer.param_groups[0]["lr"] = peak * schedule.compute_rate_factor(step)
             optimizer.step()
         weights.write_back()
         step += 1

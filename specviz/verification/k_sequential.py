@@ -94,7 +94,7 @@ class SequentialRule(TokenRule):
         self.place = place
         self._known: OrderedDict[tuple[int, float], tuple[Tensor, Tensor, float]] = OrderedDict()
 
-    def rho(self, p: Tensor, q: Tensor, k: int) -> float:
+    def compute_rho(self, p: Tensor, q: Tensor, k: int) -> float:
         """The rho in [rho*, k] for k siblings drawn from q, (V,), where the target's distribution is p, (V,); remembered."""
         key = k, float(p @ q)
         known = self._known.get(key)
@@ -119,7 +119,7 @@ class SequentialRule(TokenRule):
     def find_accepted(self, walk: TreeWalk, parent: int, siblings: list[int]) -> int:
         """Test all siblings against p with one rho. p becomes the residual only after the last rejection."""
         probs, q, k = walk.p[parent + 1], walk.q[siblings[0]], len(siblings)
-        rho = self.rho(probs, q, k)
+        rho = self.compute_rho(probs, q, k)
         left = None
         for node in siblings:
             u, p_x, rho_q = walk.take_uniform(node), walk.p_token[node], rho * walk.q_token[node]
@@ -137,7 +137,7 @@ class SequentialRule(TokenRule):
     def view_node(self, tree: DraftTree, index: int, p: Tensor, node: int) -> RuleView:
         parent, q = tree.parents[index][node], tree.q[index][node]
         probs, k = p[parent + 1], len(find_children(tree.parents[index], parent))
-        rho = self.rho(probs, q, k)
+        rho = self.compute_rho(probs, q, k)
         return RuleView(
             probs, compute_accepted_mass(probs, q, rho), compute_sequential_residual(probs, q, rho, k).clamp_(min=0.0)
         )

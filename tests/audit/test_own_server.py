@@ -148,7 +148,7 @@ def test_it_says_of_itself_what_vllm_says(start_server):
         and streamed[-2:] == ["data: [DONE]", ""]
     )
     assert events[-1]["usage"]["completion_tokens"] == 4
-    assert request_json(f"{url}/detokenize", {"tokens": [17]})["prompt"] == api.tokens.text([17], False) != ""
+    assert request_json(f"{url}/detokenize", {"tokens": [17]})["prompt"] == api.tokens.decode([17], False) != ""
     biased = request_json(f"{url}/v1/completions", body | {"n": 1, "logit_bias": {"17": 100}})
     assert biased["choices"][0]["token_ids"] == [17] * 4
 

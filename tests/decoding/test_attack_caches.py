@@ -102,7 +102,7 @@ def test_a_cached_tree_with_twin_siblings_keeps_the_distribution():
     world, fresh = build_world("mistral", Settings(temperature=0.5), 0)
 
     class Draft:
-        def probs(self, ids):
+        def compute_probs(self, ids):
             return torch.tensor(fresh(ids), dtype=torch.float64).flip(0)
 
     world = World(world.target, Siblings(Draft(), (2, 1)))

@@ -196,7 +196,7 @@ class BigramTensors:
 
     def move(self, sources, columns) -> None: ...
 
-    def probs(self, tokens, begin, fed):
+    def compute_probs(self, tokens, begin, fed):
         found = self.table[(begin[:, None] + fed.depths) % 3, tokens]
         return found, found[..., 0]
 
@@ -421,7 +421,7 @@ def test_a_fixed_cache_gives_the_distributions_of_a_growing_one() -> None:
     from specviz.verification.draft_tree import build_empty_tree
 
     with torch.inference_mode():
-        found, _ = fixed.probs(
+        found, _ = fixed.compute_probs(
             torch.tensor([[5, 6], [3, 9]]), torch.tensor([4, 2]), PassTokens.build_chain(2, torch.device("cpu"))
         )
     for line, ids in ((0, (1, 2, 3, 4, 5, 6)), (1, (1, 2, 3, 9))):

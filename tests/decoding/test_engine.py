@@ -302,7 +302,7 @@ def test_a_draft_deeper_than_the_remaining_tokens_is_cut():
     """A proposer that ignores the remaining tokens: the engine still keeps the cap."""
     greedy = Fixed(0, 0, 0, 0, 0)
     sure = model(lambda ids: (1.0, 0.0, 0.0, 0.0), V)
-    block = join_trees([([0] * 5, [-1, 0, 1, 2, 3], [sure.probs(())] * 5, [None] * 5)], "deep")
+    block = join_trees([([0] * 5, [-1, 0, 1, 2, 3], [sure.compute_probs(())] * 5, [None] * 5)], "deep")
     greedy.propose = lambda rows, randomness: block
     (round_,) = step([Prefix((0,), 0, 3)], sure, greedy, TokenRule(), PhiloxRandomness(0))
     assert round_.committed == (0, 0, 0) and round_.ending.kind == "length"

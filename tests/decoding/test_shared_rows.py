@@ -172,8 +172,8 @@ def test_each_pair_of_distributions_keeps_its_own_rho_also_where_one_number_does
     for _ in range(2):
         for p, q in pairs:
             for k in (2, 3):
-                assert rule.rho(p, q, k) == compute_least_rho(p, q, k)
-                assert rule.rho(p.clone(), q.clone(), k) == compute_least_rho(p, q, k)
+                assert rule.compute_rho(p, q, k) == compute_least_rho(p, q, k)
+                assert rule.compute_rho(p.clone(), q.clone(), k) == compute_least_rho(p, q, k)
 
 
 def test_many_pairs_are_computed_once_each_within_the_memory_bound(monkeypatch):
@@ -183,12 +183,12 @@ def test_many_pairs_are_computed_once_each_within_the_memory_bound(monkeypatch):
     rule = SequentialRule()
     for _ in range(3):
         for p, q in pairs:
-            rule.rho(p, q, 2)
+            rule.compute_rho(p, q, 2)
     assert len(asked) == 20
     monkeypatch.setattr(k_sequential, "MEMORY_MAX", 5 * 16 * 40)
     short = SequentialRule()
     for p, q in [*pairs, *reversed(pairs[-5:])]:
-        short.rho(p, q, 2)
+        short.compute_rho(p, q, 2)
         assert len(short._known) <= 5
     assert len(asked) == 40, "the latest five are still known"
 
@@ -196,7 +196,7 @@ def test_many_pairs_are_computed_once_each_within_the_memory_bound(monkeypatch):
 def test_what_is_remembered_is_a_copy():
     """Distributions are parts of larger arrays: kept as they are, a pair would hold a whole round's; and a caller may write to his own."""
     rule, (p, q) = SequentialRule(), (draw_distributions(1, 6).softmax(-1), draw_distributions(2, 6).softmax(-1))
-    rule.rho(p, q, 2)
+    rule.compute_rho(p, q, 2)
     (key,) = rule._known
     held = [tensor.data_ptr() for tensor in rule._known[key][:2]]
     assert p.data_ptr() not in held and q.data_ptr() not in held

@@ -100,8 +100,8 @@ class RecordingModel:
     def __getattr__(self, name):
         return getattr(self.model, name)
 
-    def probs(self, tokens, begin, fed):
-        found = self.model.probs(tokens, begin, fed)
+    def compute_probs(self, tokens, begin, fed):
+        found = self.model.compute_probs(tokens, begin, fed)
         self.kept.append(found[0].clone())
         return found
 

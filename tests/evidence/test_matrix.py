@@ -170,7 +170,7 @@ def test_what_a_lossy_rule_never_writes_is_a_lower_bound_of_its_distance():
         never = [
             text
             for text in truth
-            if any(rule.find_impossible_tokens(target.probs((0, *text[:i])))[text[i]] for i in range(len(text)))
+            if any(rule.find_impossible_tokens(target.compute_probs((0, *text[:i])))[text[i]] for i in range(len(text)))
         ]
         found.append(compute_unwritten_mass(target, (0,), rule, eos_token_ids))
         assert found[-1] == pytest.approx(sum(truth[text] for text in never), abs=1e-12)

@@ -197,7 +197,7 @@ def test_a_cached_tree_with_twin_siblings_keeps_the_distribution():
     world, probs = build_world("t5", Settings(temperature=0.5), 0)
 
     class Draft:
-        def probs(self, ids):
+        def compute_probs(self, ids):
             return torch.tensor(probs(ids), dtype=torch.float64).flip(0)
 
     world = World(world.target, Siblings(Draft(), (2, 1)))

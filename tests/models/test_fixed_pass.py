@@ -70,7 +70,7 @@ def test_a_pass_gives_the_librarys_distributions(name: str, longest: int, monkey
     model = build_model(name)
     opened, added = open_model(model), ((5, 6, 30), (8, 2, 11))
     with torch.inference_mode():
-        found, finite = opened.probs(torch.tensor(added), torch.tensor([7, 4]), PassTokens.build_chain(3, opened.device))
+        found, finite = opened.compute_probs(torch.tensor(added), torch.tensor([7, 4]), PassTokens.build_chain(3, opened.device))
     assert finite.isfinite().all()
     for row, begin in enumerate((7, 4)):
         for place in range(3):
@@ -88,7 +88,7 @@ def test_one_token_may_leave_the_groups_of_heads_to_the_kernel(monkeypatch) -> N
     for tokens in (1, 2):
         with torch.inference_mode():
             ids = torch.tensor([[5, 6], [8, 2]])[:, :tokens]
-            found, _ = opened.probs(ids, torch.tensor([7, 4]), PassTokens.build_chain(tokens, opened.device))
+            found, _ = opened.compute_probs(ids, torch.tensor([7, 4]), PassTokens.build_chain(tokens, opened.device))
         seen = [*grouped]
         for row, begin in enumerate((7, 4)):
             prefix = Prefix(TEXT[:begin] + tuple(ids[row].tolist()), 0, 4)
@@ -113,7 +113,7 @@ def test_attention_gets_what_the_fused_kernels_take(name: str, tokens: int, monk
     monkeypatch.setattr(F, "scaled_dot_product_attention", watch)
     with torch.inference_mode():
         ids = torch.ones(2, tokens, dtype=torch.int64)
-        opened.probs(ids, torch.tensor([7, 4]), PassTokens.build_chain(tokens, opened.device))
+        opened.compute_probs(ids, torch.tensor([7, 4]), PassTokens.build_chain(tokens, opened.device))
     assert len(calls) == 2
     for (queries, keys, values, mask), layer in zip(calls, opened._cache.layers, strict=True):
         assert mask.is_contiguous() and mask.shape == (2, 1, queries.shape[2], 32)
@@ -140,9 +140,9 @@ def test_attention_takes_the_fused_path_and_repeats_no_keys(name: str, tokens: i
     opened = FixedModel(build_model(name).float(), Settings(), 60, 2, 32)
     ids, fed = torch.ones(2, tokens, dtype=torch.int64), PassTokens.build_chain(tokens, opened.device)
     with torch.inference_mode():
-        opened.probs(ids, torch.tensor([7, 4]), fed)  # makes the masks
+        opened.compute_probs(ids, torch.tensor([7, 4]), fed)  # makes the masks
         with sdpa_kernel(SDPBackend.FLASH_ATTENTION), _OperationNames() as found:  # an error where it cannot be taken
-            opened.probs(ids, torch.tensor([7, 4]), fed)
+            opened.compute_probs(ids, torch.tensor([7, 4]), fed)
     assert sum("scaled_dot_product" in one for one in found.names) == 2
     assert sum("softmax" in one for one in found.names) <= 1  # of the logits
     assert not any("repeat" in one or "expand" in one for one in found.names)

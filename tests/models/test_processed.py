@@ -44,7 +44,7 @@ class Logits:
     vocabulary: int = V
     context: int | None = None
 
-    def processed_logits(self, rows, block):
+    def compute_processed_logits(self, rows, block):
         return self.table.compute_distributions(rows, block).log()
 
     def warp_logits(self, logits):

@@ -19,7 +19,7 @@ def test_the_bytes_of_a_texts_tokens_joined_are_the_text(pair, text):
 
 
 def test_a_character_cut_by_tokens_shows_its_bytes(pair):
-    table = pair.pieces(pair.encode("漢"))
+    table = pair.read_pieces(pair.encode("漢"))
     assert len(pair.encode("漢")) == 3
     assert sorted(table.values()) == sorted(f"{byte:02x}" for byte in "漢".encode())
 

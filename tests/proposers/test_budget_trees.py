@@ -26,7 +26,9 @@ def test_re_ranking_keeps_the_nodes_of_highest_joint_confidence(nodes):
         for _ in range(3):
             for path in [path for path in [(), *weights] if not any((*path, x) in weights for x in range(3))]:
                 weights |= {
-                    (*path, x): weights.get(path, 1.0) * m for x, m in enumerate(draft.probs((*PROMPT, *path)).tolist()) if m
+                    (*path, x): weights.get(path, 1.0) * m
+                    for x, m in enumerate(draft.compute_probs((*PROMPT, *path)).tolist())
+                    if m
                 }
         block = propose_tree(RankedTree(draft, (3, 3, 3), nodes), [Prefix(PROMPT, 0, 9)])
         found = {list_path(block, 0, node) for node in range(len(block.tokens[0]))}
@@ -75,7 +77,7 @@ def compute_path_share(draft, block, index: int, spot: int) -> tuple[tuple[int, 
     """Tokens of the path down to a node, and the draft's joint probability of them."""
     path, share = () if spot == ROOT else list_path(block, index, spot), 1.0
     for count, token in enumerate(path):
-        share *= float(draft.probs((*PROMPT, *path[:count]))[token])
+        share *= float(draft.compute_probs((*PROMPT, *path[:count]))[token])
     return path, share
 
 
@@ -84,7 +86,7 @@ def _worth(draft, block, index: int, spot: int, node: int) -> float:
     path, share = compute_path_share(draft, block, index, spot)
     drawn = find_children(block.parents[index][:node], spot)
     tokens = {block.tokens[index][child] for child in drawn}
-    fresh = [0.0 if x in tokens else mass for x, mass in enumerate(draft.probs((*PROMPT, *path)).tolist())]
+    fresh = [0.0 if x in tokens else mass for x, mass in enumerate(draft.compute_probs((*PROMPT, *path)).tolist())]
     return share * sum(mass * mass for mass in fresh) / sum(fresh) if len(drawn) < 3 and any(fresh) else 0.0
 
 
@@ -122,7 +124,7 @@ def test_numbers_of_independent_siblings_are_those_of_highest_expected_joint_con
 
 def _compute_fresh_share(draft, block, index: int, spot: int, count: int) -> float:
     path, share = compute_path_share(draft, block, index, spot)
-    probs = draft.probs((*PROMPT, *path)).tolist()
+    probs = draft.compute_probs((*PROMPT, *path)).tolist()
     mean = 0.0
     for draws in product(range(4), repeat=count):
         if draws[-1] not in draws[:-1]:

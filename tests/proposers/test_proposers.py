@@ -149,7 +149,7 @@ def test_distinct_siblings_are_distinct_and_each_distribution_is_q_without_those
     for index, parents in enumerate(block.parents):
         for parent in {*parents}:
             path = () if parent == ROOT else (block.tokens[index][parent],)
-            left = draft.probs((*PROMPT, *path)).clone()
+            left = draft.compute_probs((*PROMPT, *path)).clone()
             for node in find_children(parents, parent):
                 assert torch.allclose(block.q[index][node], left / left.sum(), atol=1e-15)
                 left[block.tokens[index][node]] = 0.0

@@ -59,7 +59,7 @@ class DistinctSiblings:
         for level, width in enumerate(self.branching[: row.remaining - 1]):
             grown = []
             for parent in level_nodes:
-                whole = self.draft.probs(row.ids + paths[parent])
+                whole = self.draft.compute_probs(row.ids + paths[parent])
                 left = whole.clone()
                 for _ in range(min(width, int((whole > 0).sum()))):
                     node, probs = len(tokens), left / left.sum()

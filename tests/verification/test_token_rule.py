@@ -205,7 +205,7 @@ def find_worst_difference(one: dict, other: dict) -> float:
 
 
 def list_warped_probs(world: World):
-    return lambda ids: tuple(world.target.probs(ids).tolist())
+    return lambda ids: tuple(world.target.compute_probs(ids).tolist())
 
 
 @pytest.mark.parametrize("warper", WARPERS, ids=str)

@@ -232,7 +232,7 @@ class CompletionsApi:
         ids = body.get("tokens") if isinstance(body, dict) else None
         if not isinstance(ids, list):
             raise RequestError("the request must be a JSON object with a list of tokens")
-        return {"prompt": self.tokens.text(self._read_prompt(ids), False)}
+        return {"prompt": self.tokens.decode(self._read_prompt(ids), False)}
 
     def _build_events(
         self, head: dict[str, Any], prompt_tokens: int, rounds: Iterator[WrittenRound], has_ids: bool
@@ -247,7 +247,7 @@ class CompletionsApi:
 
     def _format_choice(self, number: int, ids: Sequence[int], has_ids: bool) -> dict[str, Any]:
         reason = "stop" if ids[-1] in self.decoder.pair.eos_token_ids else "length"
-        choice = {"index": number, "text": self.tokens.text(ids, False), "logprobs": None, "finish_reason": reason}
+        choice = {"index": number, "text": self.tokens.decode(ids, False), "logprobs": None, "finish_reason": reason}
         return choice | ({"token_ids": list(ids)} if has_ids else {})
 
     def _read_prompt(self, prompt: Any) -> tuple[int, ...]:

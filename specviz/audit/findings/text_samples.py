@@ -98,13 +98,13 @@ class TokenBytes:
 
     @classmethod
     def from_pair(cls, pair: LoadedPair) -> TokenBytes:
-        raw = {token: bytes.fromhex(one) for token, one in pair.pieces(range(len(pair.tokenizer))).items()}
+        raw = {token: bytes.fromhex(one) for token, one in pair.read_pieces(range(len(pair.tokenizer))).items()}
         return cls(raw, {*pair.tokenizer.all_special_ids, *pair.eos_token_ids})
 
     def join_bytes(self, ids: Sequence[int]) -> bytes:
         return b"".join(self.pieces.get(token, b"") for token in ids)
 
-    def text(self, ids: Sequence[int], held_back: bool) -> str:
+    def decode(self, ids: Sequence[int], held_back: bool) -> str:
         """As a server writes it: half a character at the end is left out, or stands as U+FFFD."""
         raw = self.join_bytes(ids)
         whole = strip_partial_character(raw)
@@ -173,7 +173,7 @@ def compute_text_distribution(
     found: dict[str, float] = defaultdict(float)
     best: dict[str, tuple[int, ...]] = {}
     for ids, mass in sorted(likely.sequences.items(), key=lambda one: (-one[1], one[0])):
-        text = tokens.text(ids, hidden)
+        text = tokens.decode(ids, hidden)
         if REPLACEMENT_CHARACTER not in text:
             found[text] += mass
             best.setdefault(text, ids)
@@ -294,7 +294,7 @@ def run_text_tests(
     on_progress(0.6)
     partition, counts = count_cells(distribution, Counter(texts), plan, settings.max_new_tokens)
     reference = build_decoder("target", pair, settings, ids).sample_target(on_progress=scale_progress(on_progress, 0.6, 0.7))
-    arm = [tokens.text([token for token in row if token != NONE], distribution.held_back) for row in reference.tokens.tolist()]
+    arm = [tokens.decode([token for token in row if token != NONE], distribution.held_back) for row in reference.tokens.tolist()]
     two = compute_permutation_test(
         texts[: results.REFERENCE_SAMPLES],
         arm,

@@ -61,7 +61,7 @@ class TensorModel(Protocol):
 
     def copy(self, source: int, row: int) -> None: ...
 
-    def probs(self, tokens: Tensor, begin: Tensor, fed: PassTokens) -> tuple[Tensor, Tensor]: ...
+    def compute_probs(self, tokens: Tensor, begin: Tensor, fed: PassTokens) -> tuple[Tensor, Tensor]: ...
 
     def move(self, sources: Tensor, columns: Tensor) -> None: ...
 
@@ -459,7 +459,7 @@ class RoundKernel:
         else:
             finite, irregular = lengths > 0, lengths < 0
             tokens, fed, q = last[:, :0], last, None
-        p, sample = self.target.probs(fed, lengths - 1, self.scoring)
+        p, sample = self.target.compute_probs(fed, lengths - 1, self.scoring)
         record, columns = self._decide(packet, tokens, p, q, sample, finite, irregular)
         if not self.shape.is_chain:
             for model in filter(None, (self.target, self.draft)):
@@ -501,7 +501,7 @@ class RoundKernel:
         """Draft tokens (B, N), their distributions (B, N, V), and (B,) bool: logits finite, a node without any token to take."""
         assert self.draft is not None, "a round without draft tokens has no draft"
         begin = (lengths - 2).clamp(min=0)
-        probs, sample = self.draft.probs(self.ids.gather(1, begin[:, None] + self.opening.columns), begin, self.opening)
+        probs, sample = self.draft.compute_probs(self.ids.gather(1, begin[:, None] + self.opening.columns), begin, self.opening)
         index = (lengths - 1 - begin)[:, None]
         here = probs.gather(1, index[..., None].expand(-1, 1, probs.shape[2]))  # (B, ends, V)
         tokens, q, samples, masses = [], [], [sample.gather(1, index)], []
@@ -513,7 +513,7 @@ class RoundKernel:
             q.append(distributions)
             masses.append(mass)
             if level + 1 < len(self.widths):
-                here, sample = self.draft.probs(found, lengths, self.growing[level])
+                here, sample = self.draft.compute_probs(found, lengths, self.growing[level])
                 samples.append(sample)
         finite = (torch.cat(samples, 1).isfinite() | (levels[:, None] <= self.reached)).all(1)
         irregular = ((torch.cat(masses, 1) <= 0.0) & (levels[:, None] > self.depths)).any(1)

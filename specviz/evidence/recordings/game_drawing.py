@@ -60,7 +60,7 @@ def _record_game(pair: LoadedPair, mistake: PublishedMistake, settings: Settings
     if needed > MOST_NEEDED:
         return None
     right = Session(build_decoder(mistake.id, pair, own, ids, without_mistake=True)).draw_exactly(mode, count)
-    pieces = pair.pieces({token for name in names for token in name})
+    pieces = pair.read_pieces({token for name in names for token in name})
     labels = [read_piece(pieces, name[0]).decode("utf-8", "replace").strip() for name in names]
     digits, wrong_digits = ("".join(map(str, _find_cells(one, names)[:count])) for one in (right, truth))
     masses = tuple(float(round(p, 6)) for p in probs)

@@ -94,7 +94,7 @@ def record_mistake(
 def _open_session(pair: LoadedPair, settings: Settings, specs: Sequence[SamplingSpec], tested: int) -> SideBySide:
     """Counts of none yet in the cells of the picture and of every test."""
     cells = make_cells(pair, settings, CELLS, LEAST).without_impossible()
-    return SideBySide(pair, specs, cells, label_cells(cells.shown, pair.pieces), tested)
+    return SideBySide(pair, specs, cells, label_cells(cells.shown, pair.read_pieces), tested)
 
 
 def _show_as(progress: ProgressCallback, doing: str) -> ProgressCallback:

@@ -353,7 +353,7 @@ def redraw_certificate(
         for name in ("decoder", "settings", "seed", "models", *(["blocks"] if "blocks" in record else [])):
             yield FieldResult(name, CONFIRMED, "drawn again, the samples are the same")
     yield recompute_analytic(record, pair, settings)
-    said = {str(token): raw for token, raw in pair.pieces({int(token) for token in record["pieces"]}).items()}
+    said = {str(token): raw for token, raw in pair.read_pieces({int(token) for token in record["pieces"]}).items()}
     yield FieldResult("pieces", *((CONFIRMED, "the bytes that the tokenizer gives") if said == record["pieces"]
                            else (ALTERED, "the tokenizer gives other bytes")))  # fmt: skip
 

@@ -57,7 +57,7 @@ def measure_near_ties(
             else:
                 second = decode_alone(other, prompt)
             begins = prompt[-PROMPT_TAIL:]
-            found[key].append(GreedyPair(begins, first, second, pair.pieces({*begins, *first.tokens, *second.tokens})))
+            found[key].append(GreedyPair(begins, first, second, pair.read_pieces({*begins, *first.tokens, *second.tokens})))
     return NearTies({key: tuple(pairings) for key, pairings in found.items()})
 
 
@@ -83,7 +83,7 @@ class MarginRecorder:
         self.vocabulary, self.context = self.source.vocabulary, self.source.context
 
     def compute_distributions(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
-        logits = self.source.processed_logits(rows, tree)
+        logits = self.source.compute_processed_logits(rows, tree)
         for index, row in enumerate(rows):
             for place, ids in enumerate(list_node_texts(row.ids, tree, index)):
                 first, second = logits[index, place].double().topk(2).values.tolist()

@@ -47,10 +47,10 @@ def open_setup(pair: LoadedPair, key: str) -> ServedTarget:
     """
 
     def wrap_network(model: PreTrainedModel) -> ServedTarget:
-        return ServedTarget(lambda settings: pair.source(model, settings, pair.vocabulary))
+        return ServedTarget(lambda settings: pair.open_model(model, settings, pair.vocabulary))
 
     def wrap_processor(processor: Callable, kind: type[ProcessedModel] = ProcessedModel) -> ServedTarget:
-        return ServedTarget(lambda settings: kind(pair.source(pair.target, settings, pair.vocabulary), processor))
+        return ServedTarget(lambda settings: kind(pair.open_model(pair.target, settings, pair.vocabulary), processor))
 
     match key:
         case "fp32":
@@ -97,7 +97,7 @@ def find_banned_tokens(pair: LoadedPair) -> list[int]:
 
     Raises ModelError if the tokenizer has no such token.
     """
-    pieces = pair.pieces(range(len(pair.tokenizer)))
+    pieces = pair.read_pieces(range(len(pair.tokenizer)))
     found = [token for token, raw in pieces.items() if bytes.fromhex(raw).strip().lower() == WORD.encode()]
     if not found:
         raise ModelError(f"No token of this pair is the word “{WORD}”.")

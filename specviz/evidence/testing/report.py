@@ -162,7 +162,7 @@ def estimate_borderline(answer: TestReport) -> int:
 def collect_token_bytes(pair: LoadedPair, answers: list[TestReport]) -> dict[str, str]:
     """The bytes, as hex, of every token in a cell's name."""
     tokens = {token for one in answers for name in one.partition.names for token in name}
-    return {str(token): raw for token, raw in pair.pieces(tokens).items()}
+    return {str(token): raw for token, raw in pair.read_pieces(tokens).items()}
 
 
 SEALS = ("digest", "digests")

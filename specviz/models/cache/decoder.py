@@ -139,7 +139,7 @@ class CachedModel:
         At a large vocabulary rows with the same text and tree are read once, and so is the distribution after a text of several rows.
         """
         if not self.plain or self._known <= LARGE_VOCABULARY or len(rows) == 1 or not getattr(self._pass, "picks", False):
-            return self.warp_logits(self.processed_logits(rows, tree))
+            return self.warp_logits(self.compute_processed_logits(rows, tree))
         width, (first, number) = tree.widest + 1, find_equal_rows(rows, tree)
         distinct, thinned = select_rows(rows, tree, first)
         picked, places = _find_distinct_texts(distinct, thinned)
@@ -151,7 +151,7 @@ class CachedModel:
         lines = torch.tensor(places).view(len(first), width)[number]
         return found.index_select(0, lines.flatten()).view(len(rows), width, -1)
 
-    def processed_logits(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
+    def compute_processed_logits(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
         """(B, N + 1, V) in the model's dtype: the logits as the processors leave them."""
         logits = self.compute_logits(rows, tree)
         if not self.processors:
@@ -231,7 +231,7 @@ class CachedModel:
             ids.append([*before, *fresh, *tokens, *after])
             positions.append([*before, *range(len(held.tokens), len(row.ids)), *depths, *after])
         ids, positions = torch.tensor(ids), torch.tensor(positions)
-        mask = self._mask(fed, lead, tree, positions)
+        mask = self._build_mask(fed, lead, tree, positions)
         entering = self._embed_inputs(ids, rows, fed, tree)
         only = () if picked is None else (picked,)
         forward = partial(self._pass, entering, positions.to(self.device), mask, self._cache, self._width, nodes + 1, *only)
@@ -315,7 +315,7 @@ class CachedModel:
             layer.keys, layer.values = layer.keys.gather(2, pick), layer.values.gather(2, pick)
         self._width = longest
 
-    def _mask(self, fed: list[tuple[int, ...]], lead: int, tree: DraftTree, positions: Tensor) -> Tensor | dict | None:
+    def _build_mask(self, fed: list[tuple[int, ...]], lead: int, tree: DraftTree, positions: Tensor) -> Tensor | dict | None:
         """None where a causal mask over all columns is right; else an additive mask from positions, in the model's dtype."""
         plain = all(row.columns == list(range(self._width)) for row in self._rows)
         even = all(len(f) == lead for f in fed) and all(len(tokens) == tree.widest for tokens in tree.tokens)

@@ -199,7 +199,7 @@ class FixedModel:
             for whole in layer.stored:
                 whole[row] = whole[source]
 
-    def probs(self, tokens: Tensor, begin: Tensor, fed: PassTokens) -> tuple[Tensor, Tensor]:
+    def compute_probs(self, tokens: Tensor, begin: Tensor, fed: PassTokens) -> tuple[Tensor, Tensor]:
         """The distributions (B, T, V) float64 after each of the tokens read, and (B, T): finite where the logits could be used.
 
         Args:

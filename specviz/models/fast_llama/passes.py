@@ -134,9 +134,9 @@ class LlamaPass:
 
     def _finish(self, hidden: Tensor, cache: Cache, keep: int, picked: Tensor | None) -> Tensor:
         """What a pass returns of the states after its layers: logits."""
-        return self._logits(hidden, keep, picked)
+        return self._compute_logits(hidden, keep, picked)
 
-    def _logits(self, hidden: Tensor, keep: int, picked: Tensor | None = None) -> Tensor:
+    def _compute_logits(self, hidden: Tensor, keep: int, picked: Tensor | None = None) -> Tensor:
         self.features = self._normalize(hidden)
         return multiply(select_tokens(self.features, keep, picked), self.head)
 

@@ -105,7 +105,7 @@ class StepPass(LlamaPass):
         cos, _, signed = self.angles[width : width + count].view(1, count, 3, 1, -1).unbind(2)
         for layer, held in zip(self.written, cache.layers, strict=True):
             hidden, every = layer(hidden, cos, signed, mask, held, every), None
-        return self._logits(hidden, 1)
+        return self._compute_logits(hidden, 1)
 
 
 def _find_table(model: LlamaForCausalLM, llama_pass: LlamaPass) -> Tensor | None:

@@ -80,7 +80,7 @@ class MappedDraft:
     def compute_distributions(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
         """(B, N + 1, V) float64, as in models.base.LanguageModel; rows of zeros where no shared token is possible."""
         read = [[self._read(ids) for ids in list_node_texts(row.ids, tree, index)] for index, row in enumerate(rows)]
-        logits = self._logits(rows, read, tree.widest + 1)
+        logits = self._compute_logits(rows, read, tree.widest + 1)
         shared = logits.index_select(-1, self.tokens.draft_ids.to(logits.device))
         silent = shared.amax(-1) == -torch.inf
         self._note(logits, shared, silent, list(map(len, read)))
@@ -94,7 +94,7 @@ class MappedDraft:
     def _read(self, ids: Ids) -> Ids:
         return keep_last(self.tokens.read(ids), self.source.context)
 
-    def _logits(self, rows: Sequence[Prefix], read: list[list[Ids]], width: int) -> Tensor:
+    def _compute_logits(self, rows: Sequence[Prefix], read: list[list[Ids]], width: int) -> Tensor:
         """(B, N + 1, v): after each text. The texts of a row become a tree below what they have in common."""
         trees = [_merge_texts(line) for line in read]
         if not all(shared for shared, *_ in trees):  # texts of one row without a common beginning

@@ -56,7 +56,7 @@ class LoadedPair:
 
     def open(self, settings: Settings) -> tuple[CachedModel, LanguageModel]:
         """Target and draft with fresh caches, for one request."""
-        return self.source(self.target, settings, self.vocabulary), self.open_draft(settings)
+        return self.open_model(self.target, settings, self.vocabulary), self.open_draft(settings)
 
     def open_layered(self, settings: Settings) -> tuple[LayeredModel, LowerLayers]:
         """The target, and its own first layers with an exit as the draft, for one request. The two share their computation.
@@ -71,7 +71,7 @@ class LoadedPair:
         """A draft head as a language model, for one request. target: as this request has opened it."""
         return FeatureDraft(head, target, settings)
 
-    def source(self, model: PreTrainedModel, settings: Settings, vocabulary: int | None = None) -> CachedModel:
+    def open_model(self, model: PreTrainedModel, settings: Settings, vocabulary: int | None = None) -> CachedModel:
         """One of the two models with a fresh cache, for one request; ``vocabulary`` as in CachedModel."""
         return CachedModel(model, settings, vocabulary, self.select_processors(model))
 
@@ -118,9 +118,9 @@ class LoadedPair:
 
     def decode(self, ids: Sequence[int]) -> str:
         """Text of ids, special tokens included; bytes that do not form a character become U+FFFD."""
-        return b"".join(bytes.fromhex(self.pieces([token])[token]) for token in ids).decode("utf-8", "replace")
+        return b"".join(bytes.fromhex(self.read_pieces([token])[token]) for token in ids).decode("utf-8", "replace")
 
-    def pieces(self, ids: Iterable[int]) -> dict[int, str]:
+    def read_pieces(self, ids: Iterable[int]) -> dict[int, str]:
         """Id -> its bytes as hex."""
         return format_token_bytes(self.tokenizer, ids)
 
@@ -143,13 +143,13 @@ class EncoderDecoderPair(LoadedPair):
 
     first: int = 0  # id of that start token
 
-    def source(self, model: PreTrainedModel, settings: Settings, vocabulary: int | None = None) -> ConditionedModel:
+    def open_model(self, model: PreTrainedModel, settings: Settings, vocabulary: int | None = None) -> ConditionedModel:
         """One of the two models, after its encoder has read the prompt of the settings."""
         read = self.encode_for_encoder(settings.prompt)
         return ConditionedModel(model, settings, vocabulary, read, self.select_processors(model))
 
     def open_draft(self, settings: Settings) -> ConditionedModel:
-        return self.source(self.draft, settings, self.vocabulary)
+        return self.open_model(self.draft, settings, self.vocabulary)
 
     def encode(self, prompt: str) -> tuple[int, ...]:
         """The decoder's start token, whatever the prompt."""

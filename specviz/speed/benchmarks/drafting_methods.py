@@ -216,7 +216,7 @@ def sample_first_token(pair: MemoizedPair, settings: Settings, draws: int, on_pr
     counts = np.append(counts, draws - counts.sum())
     masses = np.array(cells) / sum(cells)
     low, high = compute_cell_bands(masses, draws, 1.0 - (1.0 - BAND_LEVEL) / len(masses)).tolist()
-    pieces = pair.pieces(top)
+    pieces = pair.read_pieces(top)
     return FirstToken(
         labels=(*(pieces[token] for token in top), ""),
         probs=tuple(cells),

@@ -202,12 +202,12 @@ def score_text(
     }
     mentioned = {*tokens, *(token for probs in divergences.values() for token in probs.tokens)}
     words = classify_tokens(b"".join(_list_token_bytes(pair, prompt)), _list_token_bytes(pair, tokens))
-    return ScoredText(tuple(tokens), p, q, betas, words, dict(sorted(divergences.items())), pair.pieces(mentioned))
+    return ScoredText(tuple(tokens), p, q, betas, words, dict(sorted(divergences.items())), pair.read_pieces(mentioned))
 
 
 def _list_token_bytes(pair: LoadedPair, tokens: Sequence[int]) -> list[bytes]:
     """Each token's bytes; none for one that is no text."""
-    known, special = pair.pieces(tokens), {*pair.tokenizer.all_special_ids}
+    known, special = pair.read_pieces(tokens), {*pair.tokenizer.all_special_ids}
     return [b"" if token in special else bytes.fromhex(known[token]) for token in tokens]
 
 

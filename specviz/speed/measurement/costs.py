@@ -412,7 +412,7 @@ class RoundProbes:
     def _open_decoder(self, n: int, tokens: Sequence[int]) -> tuple[LanguageModel, Proposer, Randomness]:
         """Caches of their own for a stretch, and its random numbers."""
         if n == TARGET_ONLY:
-            return self.pair.source(self.pair.target, self.settings), NoDraft(), TargetOnlyRandomness(self.randomness)
+            return self.pair.open_model(self.pair.target, self.settings), NoDraft(), TargetOnlyRandomness(self.randomness)
         target, proposer = open_proposer(self.pair, replace(self.settings, gamma=n))
         return target, _force_length(proposer, n, tokens), self.randomness
 

@@ -65,7 +65,7 @@ def decode_target_only(
     """
     if engine is None:
         engine = COMPILED if settings.engine == COMPILED and pair.target.device.type == "cuda" else "auto"
-    target, randomness = pair.source(pair.target, settings, pair.vocabulary), PhiloxRandomness(settings.seed)
+    target, randomness = pair.open_model(pair.target, settings, pair.vocabulary), PhiloxRandomness(settings.seed)
     columns = len(ids) + settings.max_new_tokens
     choice = choose_target_only(engine, target, randomness, eos_token_ids, columns=columns, may_compile=may_compile)
     rounds = sample_target_only(target, randomness, settings, ids, eos_token_ids, steps=choice.steps)

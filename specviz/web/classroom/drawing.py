@@ -138,4 +138,4 @@ def _dump_round(pair: LoadedPair, round_: Round) -> dict[str, Any]:
 
 
 def _format_token(pair: LoadedPair, token: int) -> str:
-    return format_token({int(key): raw for key, raw in pair.pieces({token}).items()}, token)
+    return format_token({int(key): raw for key, raw in pair.read_pieces({token}).items()}, token)

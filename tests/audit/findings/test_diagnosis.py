@@ -61,7 +61,7 @@ def whole_fits(monkeypatch):
 @cache
 def compute_probs(of_draft, *ids):
     """(V,) float64 after IDS and these tokens, of target or draft."""
-    return OPEN(SETTINGS)[of_draft].probs((*IDS, *ids))
+    return OPEN(SETTINGS)[of_draft].compute_probs((*IDS, *ids))
 
 
 @cache
@@ -262,7 +262,7 @@ def test_without_the_servers_draft_only_mistakes_that_hardly_need_it_are_compare
 def test_a_mistake_that_is_not_on_the_list_is_called_none_of_them():
     """Every third sample has its first token replaced by one in the middle of the target's order there, which no temperature prefers."""
     samples = draw_exact_samples(SETTINGS, 4000)
-    rare = int(OPEN(SETTINGS)[0].probs(IDS).argsort()[3])
+    rare = int(OPEN(SETTINGS)[0].compute_probs(IDS).argsort()[3])
     samples.tokens[::3, 0] = rare
     _, _, found = diagnose_on_table(samples)
     assert found.named == () and "None of the known mistakes" in found.sentence

@@ -41,7 +41,7 @@ def compute_by_hand(model: TableModel, held_back: bool) -> dict[str, float]:
         end = ids.index(END) + 1 if END in ids else LENGTH
         if any(ids[end:]):
             continue  # a text that ended is counted once, with zeros behind its end
-        mass = np.prod([float(model.probs((*PROMPT, *ids[:place]))[ids[place]]) for place in range(end)])
+        mass = np.prod([float(model.compute_probs((*PROMPT, *ids[:place]))[ids[place]]) for place in range(end)])
         raw = b"".join(PIECES[token] for token in ids[:end] if token != END)
         whole = strip_partial_character(raw)
         found[(whole if held_back and whole is not None else raw).decode("utf-8", "replace")] += mass
@@ -84,8 +84,8 @@ def test_half_a_character_counts_only_at_the_end(raw, whole):
 
 
 def test_a_text_is_shown_as_servers_show_it():
-    assert TOKENS.text((0, 5), False) == "a" + REPLACEMENT_CHARACTER and TOKENS.text((0, 5), True) == "a"
-    assert TOKENS.text((5, 6, END), True) == "\u00e9" and TOKENS.text((END,), False) == ""
+    assert TOKENS.decode((0, 5), False) == "a" + REPLACEMENT_CHARACTER and TOKENS.decode((0, 5), True) == "a"
+    assert TOKENS.decode((5, 6, END), True) == "\u00e9" and TOKENS.decode((END,), False) == ""
 
 
 def test_the_cells_hold_every_sample_and_all_of_the_mass():
@@ -100,7 +100,7 @@ def test_the_cells_hold_every_sample_and_all_of_the_mass():
 
 def list_texts(pair, samples):
     tokens = TokenBytes.from_pair(pair)
-    return [tokens.text([t for t in row if t != NONE], False) for row in samples.tokens.tolist()]
+    return [tokens.decode([t for t in row if t != NONE], False) for row in samples.tokens.tolist()]
 
 
 def answer_as(pair, name, **settings):

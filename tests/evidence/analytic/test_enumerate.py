@@ -126,7 +126,9 @@ def test_no_draft_tokens_and_the_target_alone_are_one():
 
 def test_the_targets_distribution_is_the_oracles():
     target, _ = build_worlds(6)
-    expected = token_rule.target_distribution(lambda ids: tuple(target.probs((*PROMPT, *ids)).tolist()), 3, frozenset({2}))
+    expected = token_rule.target_distribution(
+        lambda ids: tuple(target.compute_probs((*PROMPT, *ids)).tolist()), 3, frozenset({2})
+    )
     assert compute_largest_gap(enumerate_target(target, PROMPT, 3, frozenset({2})), expected) < 1e-15
 
 
@@ -183,7 +185,7 @@ class _Largest:
 def test_a_rule_that_looks_at_two_uniforms_together_is_cut_rightly():
     """Kept with probability .16: then the draft token has q's distribution, else the residual's."""
     target, draft = build_worlds(8)
-    p, q = target.probs(PROMPT), draft.probs(PROMPT)
+    p, q = target.compute_probs(PROMPT), draft.compute_probs(PROMPT)
     left = (p - q).clamp(min=0)
     expected = 0.16 * q + 0.84 * left / left.sum()
     probs = enumerate_output(Components(target, DraftModel(draft, 1), PairRule()), PROMPT, 2)

@@ -56,7 +56,7 @@ def compute_first_token_tv(world: World, exact: torch.Tensor) -> float:
 
 def compute_joint_tv(world: World, length: int) -> float:
     probs = decoder_distribution(lambda ids: enumerate_round(world, Prefix(ids, 0, 9), list_interval_branches), length)
-    exact = target_distribution(lambda ids: tuple(world.target.probs(ids).tolist()), length)
+    exact = target_distribution(lambda ids: tuple(world.target.compute_probs(ids).tolist()), length)
     return sum(abs(probs.get(text, 0) - exact.get(text, 0)) for text in {*probs, *exact}) / 2
 
 
@@ -100,7 +100,7 @@ def compute_sample_tv(world: World, n: int = 4000) -> float:
     McDiarmid, a right decoder passes .05 at n = 4,000 with a chance below 2e-5."""
     rows = [Prefix((), 0, 9, number) for number in range(n)]
     counts = Counter(round_.committed[0] for round_ in step(rows, world.target, world.proposer, world.rule, PhiloxRandomness(0)))
-    return sum(abs(counts[token] / n - float(mass)) for token, mass in enumerate(world.target.probs(()))) / 2
+    return sum(abs(counts[token] / n - float(mass)) for token, mass in enumerate(world.target.compute_probs(()))) / 2
 
 
 def test_r2_a_raw_q_beside_a_warped_draw_is_seen():

@@ -202,7 +202,7 @@ class HandMade:
     vocabulary: int = 12
     context: int | None = None
 
-    def processed_logits(self, rows, block):
+    def compute_processed_logits(self, rows, block):
         return torch.stack(
             [
                 torch.stack([self._advance(len(ids)) for ids in list_node_texts(row.ids, block, index)])
@@ -219,7 +219,7 @@ class HandMade:
         return warp(logits, Settings(temperature=0.0))
 
     def compute_distributions(self, rows, block):
-        return self.warp_logits(self.processed_logits(rows, block))
+        return self.warp_logits(self.compute_processed_logits(rows, block))
 
 
 def test_a_hand_made_pair_parts_where_rounding_turns_its_nearest_tie():

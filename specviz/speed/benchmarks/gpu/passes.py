@@ -108,7 +108,7 @@ class TimedPass:
         ids = torch.arange(rows * tokens, device=fixed.device).view(rows, tokens) % vocabulary
 
         def run(packet: Tensor) -> Tensor:
-            return fixed.probs(packet, begin, fed)[0]
+            return fixed.compute_probs(packet, begin, fed)[0]
 
         if context.dry:
             run(ids)
@@ -221,7 +221,7 @@ def count_kernels(context: PartContext) -> None:
                         fixed._pass = way
                         fixed._tables.clear()  # their lines follow the pass
                         with OperationCount() as counted:
-                            fixed.probs(ids, begin, fed)
+                            fixed.compute_probs(ids, begin, fed)
                         found[f"operations, {tokens} tokens, {label}"] = sum(counted.names.values())
                 context.save(counts=found)
             if not context.dry:

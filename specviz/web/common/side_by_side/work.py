@@ -55,7 +55,7 @@ def compute_exact_cells(pair: LoadedPair, settings: Settings, ticket: Ticket) ->
         given = settings, CELLS, LEAST
         made = server_workers.run_in_worker(make_cells, pair, settings, given, lambda *_: ticket.tick(), "the exact distribution")
         cells = made.without_impossible()
-        return ExactCells(tuple(pair.encode(settings.prompt)), cells, label_cells(cells.shown, pair.pieces))
+        return ExactCells(tuple(pair.encode(settings.prompt)), cells, label_cells(cells.shown, pair.read_pieces))
 
     return EXACT.get_or_compute(encode_settings(replace(settings, seed=0)), compute)
 
