@@ -33,7 +33,7 @@ class OneTooFew(CachedModel):
             self._cache.crop(needed + 1 - self._width)
             self._width = needed + 1
 
-    def _mask(self, *_):
+    def _build_mask(self, *_):
         return None
 
 

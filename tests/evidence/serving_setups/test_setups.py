@@ -124,8 +124,8 @@ def test_bfloat16_here_is_the_model_that_would_be_loaded_in_that_type(pair, pair
     ids = pair.encode("Once upon a time")
     block = DraftTree(((5, 6),), ((-1, 0),), (None,), ((None,) * 2,), "test")
     row = [
-        targets.open_setup(pair, "bf16").open(SETTINGS).processed_logits,
-        CachedModel(loaded.target, SETTINGS).processed_logits,
+        targets.open_setup(pair, "bf16").open(SETTINGS).compute_processed_logits,
+        CachedModel(loaded.target, SETTINGS).compute_processed_logits,
     ]
     first, second = (logits([Prefix(ids, 0, 9)], block) for logits in row)
     assert first.dtype is torch.bfloat16 and torch.equal(first, second)
