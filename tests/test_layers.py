@@ -192,16 +192,22 @@ def reaches(name: str, package: str, imports: dict[str, list[str]]) -> bool:
 
 def test_only_the_view_of_a_page_imports_streamlit():
     """What draws and exports serves the static edition and the command line, too."""
-    found = {path for folder in PAGE_FOLDERS for path in folder.glob("*.py") if "streamlit" in list_imports(path.read_text())}
+    found = {path for folder in PAGE_FOLDERS for path in folder.rglob("*.py") if "streamlit" in list_imports(path.read_text())}
     assert found == {folder / "view.py" for folder in PAGE_FOLDERS}
 
 
 def test_files_of_a_page_that_draw_reach_no_streamlit_through_others():
     imports = {name: list_imports(path.read_text()) for name, path in list_module_files().items()}
     for folder in PAGE_FOLDERS:
-        names = {path.stem for path in folder.glob("*.py")} - SESSION_FILES - {"__init__"}
-        reached = [name for name in sorted(names) if reaches(f"specviz.web.{folder.name}.{name}", "streamlit", imports)]
-        assert reached == [], folder.name
+        names = {name for name in imports if name.startswith(f"specviz.web.{folder.name}.")}
+        names -= {f"specviz.web.{folder.name}.{name}" for name in SESSION_FILES}
+        assert [name for name in sorted(names) if reaches(name, "streamlit", imports)] == []
+
+
+def test_rooms_know_nothing_of_the_page_from_which_they_are_steered():
+    rooms = {name for path in ROOT.glob("specviz/web/classroom/room/*.py") for name in list_imports(path.read_text())}
+    page = {f"specviz.web.classroom.{path.stem}" for path in ROOT.glob("specviz/web/classroom/*.py")}
+    assert len(page) > 1 and rooms & page == set()
 
 
 def test_no_file_imports_itself_through_others():

@@ -15,8 +15,8 @@ from specviz.evidence.sampling.sampling_plan import INTERIM, SCHEDULE
 from specviz.speed.records.methods import DRAFTING_METHODS
 from specviz.statistics.power import count_draws_needed, find_detectable_tv
 from specviz.theory import compute_expected_tokens, compute_wall_clock_factor, find_best_gamma
-from specviz.web.classroom.records import KINDS
-from specviz.web.classroom.words import TASKS
+from specviz.web.classroom.room.records import KINDS
+from specviz.web.classroom.room.words import TASKS
 from specviz.web.common import links
 from specviz.web.common.frame import PAGES
 from specviz.web.mistakes.state import HIDDEN

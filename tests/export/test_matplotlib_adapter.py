@@ -34,8 +34,8 @@ from specviz.export.matplotlib_adapter import COLUMN, MARGIN, PAGE, SLIDE, draw_
 from specviz.export.package import PRINTS, Picture
 from specviz.figures import cell_shares, server_speed
 from specviz.figures.theme import INK, MEANINGS
-from specviz.web.classroom import figures as class_figures
-from specviz.web.classroom.tally import Calibration, RaceChoice, Votes
+from specviz.web.classroom.room import figures as class_figures
+from specviz.web.classroom.room.tally import Calibration, RaceChoice, Votes
 from specviz.web.mistakes import figures
 from specviz.web.serving_limits import near_tie_figures
 from specviz.web.speed import plan_figures as speed

@@ -24,7 +24,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from specviz.errors import SpecvizError
-from specviz.web.classroom.records import KINDS, RACE_METHODS, SAMPLE_SIZES
+from specviz.web.classroom.room.records import KINDS, RACE_METHODS, SAMPLE_SIZES
 from tools.load import findings
 from tools.load.client import StreamlitClient
 from tools.load.findings import WaitingTimes

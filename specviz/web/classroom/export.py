@@ -9,9 +9,9 @@ from typing import Any
 from specviz.export.manifest import build_facts, describe_conditions
 from specviz.export.package import ExportOffer, Package, Picture, Rows
 from specviz.settings import Settings
-from specviz.web.classroom.records import Room
-from specviz.web.classroom.results import ClassSamplesResult, TaskResult
-from specviz.web.classroom.words import TEXTS
+from specviz.web.classroom.room.records import Room
+from specviz.web.classroom.room.results import ClassSamplesResult, TaskResult
+from specviz.web.classroom.room.words import TEXTS
 from specviz.web.common.side_by_side.words import RULE
 
 PairFacts = Callable[[str, str, str], Mapping[str, Any]]  # (pair, device, dtype) -> names, sizes and hashes of both models

@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 from specviz.errors import SettingsError, SpecvizError
 from specviz.settings import Settings, update_names
 from specviz.web.classroom.export import build_room_query
-from specviz.web.classroom.host import open_host
-from specviz.web.classroom.records import ALLOWED_LENGTHS, LENGTHS, MAX_GAMMA, Room, check_room_settings
-from specviz.web.classroom.words import TEXTS
+from specviz.web.classroom.room.host import open_host
+from specviz.web.classroom.room.records import ALLOWED_LENGTHS, LENGTHS, MAX_GAMMA, Room, check_room_settings
+from specviz.web.classroom.room.words import TEXTS
 from specviz.web.common.links import read_length, read_link
 from specviz.web.common.page_state import PageState
 from specviz.web.common.pairs import resolve_pair

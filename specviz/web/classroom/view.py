@@ -17,10 +17,12 @@ from specviz.evidence.testing.results import CellShares
 from specviz.figures.components import read_styles
 from specviz.web.classroom import export as exports
 from specviz.web.classroom import words, work
-from specviz.web.classroom.codes import MAX_LENGTH
-from specviz.web.classroom.host import RoomSession, open_host
-from specviz.web.classroom.records import KINDS, LENGTHS, Assignment, Room
-from specviz.web.classroom.results import TEST_SIZES, WALL_CHARACTERS, ClassSamplesResult
+from specviz.web.classroom.room.codes import MAX_LENGTH
+from specviz.web.classroom.room.host import RoomSession, open_host
+from specviz.web.classroom.room.records import KINDS, LENGTHS, Assignment, Room
+from specviz.web.classroom.room.results import TEST_SIZES, WALL_CHARACTERS, ClassSamplesResult
+from specviz.web.classroom.room.store import StoreError
+from specviz.web.classroom.room.words import TASKS, TEXTS, describe_settings, describe_status
 from specviz.web.classroom.state import (
     DeskState,
     Lesson,
@@ -29,8 +31,7 @@ from specviz.web.classroom.state import (
     is_local_address,
     is_on_other_replica,
 )
-from specviz.web.classroom.store import StoreError
-from specviz.web.classroom.words import MINUTES, TASKS, TEXTS, read_lesson_plan
+from specviz.web.classroom.words import MINUTES, read_lesson_plan
 from specviz.web.common import elements, export_fold, pairs, session
 from specviz.web.common.controls import Form, fill_fields, read_fields
 from specviz.web.common.elements import show_notes
@@ -292,7 +293,7 @@ def show_status(drawn_room: Room) -> None:
         st.rerun()
     room_session = open_host().find_session(room)
     task = room_session.store.find_current_task(room.code)
-    st.markdown(words.describe_status(room, None if task is None else room_session.find_result(task).answered))
+    st.markdown(describe_status(room, None if task is None else room_session.find_result(task).answered))
 
 
 def show_entrance(desk: DeskState, room: Room) -> None:
@@ -326,7 +327,7 @@ def show_task(desk: DeskState, room_session: RoomSession, room: Room, task: Assi
     if task is None:
         st.markdown("## The text that the class continues")
         st.container(key="classroom-text-prompt").text(room.settings.prompt)
-        st.caption(escape_markdown(words.describe_settings(room.settings), ALL_SIGNS))
+        st.caption(escape_markdown(describe_settings(room.settings), ALL_SIGNS))
     else:
         st.markdown(f"## Task {task.number}: {TASKS[task.kind]['title']}\n{TASKS[task.kind]['about']}")
     if room.has_ended:
@@ -465,7 +466,7 @@ def show_wall_now(code: str, root: str) -> None:
     task = room_session.store.find_current_task(room.code)
     result = None if task is None else room_session.find_result(task)
     title = "Join" if task is None else f"{task.number}. {TASKS[task.kind]['title']}"
-    status = escape(words.describe_status(room, None if result is None else result.answered))
+    status = escape(describe_status(room, None if result is None else result.answered))
     st.html(f'<div class="wall-top"><h1>{escape(title)}</h1><p role="status">{status}</p></div>')
     picture, entrance = draw_qr_code(root, room), draw_entrance(root, room)
     if result is None:

@@ -1,4 +1,4 @@
-"""Sentences of the teacher's page, the wall and the phones that depend on a room; the fixed ones are in assets/texts/classroom.toml."""
+"""What the page Classroom says before a room is open: its example, steps, tasks and lesson plans."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from urllib.parse import urlsplit
 
 from specviz.evidence.testing.results import LEVEL, REST, CellShares
 from specviz.records import HERE, load_toml
-from specviz.settings import Settings
 from specviz.statistics.chernoff import compute_frequency_range
-from specviz.web.classroom.records import KINDS, Room
+from specviz.web.classroom.room.records import KINDS
+from specviz.web.classroom.room.words import TASKS, TEXTS
 from specviz.web.common.side_by_side.words import (
     PageVerdict,
     compare_counts,
@@ -24,8 +24,6 @@ from specviz.web.common.side_by_side.words import (
 if TYPE_CHECKING:
     from specviz.evidence.testing.results import InterimTest
 
-TEXTS = load_toml("texts/classroom")
-TASKS = TEXTS["tasks"]
 HISTOGRAM = load_toml("texts/side_by_side")["histogram"]
 PLANS = next(
     folder for folder in (HERE / "lessons", HERE.parent / "docs" / "how-to") if folder.is_dir()
@@ -116,23 +114,6 @@ def describe_local_address(root: str, found: str) -> str:
         else " and open this page under its address in the network."
     )
     return f"{TEXTS['local'].format(command=TEXTS['phone_command'])}{then}"
-
-
-def describe_status(room: Room, answered: int | None) -> str:
-    """How many students are in, and how many of them have answered the current task; None: there is no task."""
-    students = "1 student" if room.students == 1 else f"{room.students:,} students"
-    if room.has_ended:
-        return f"The room has ended. {students} came."
-    if answered is None:
-        return f"{students} in. No task yet."
-    return f"{students} in, {answered:,} {'has' if answered == 1 else 'have'} answered."
-
-
-def describe_settings(settings: Settings) -> str:
-    """Settings of a room in a line."""
-    cuts = [f"{name.replace('_', '-')} {value:g}" for name, value in settings.cuts.items()]
-    tokens = "1 token" if settings.max_new_tokens == 1 else f"{settings.max_new_tokens} tokens"
-    return ", ".join([f"{tokens} per sample", f"temperature {settings.temperature:g}", f"gamma {settings.gamma}", *cuts])
 
 
 def read_lesson_plan(minutes: int, root: str) -> str:

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from specviz.figures.preview import FRONT
-from specviz.web.classroom import student_page
+from specviz.web.classroom.room import student_page
 from specviz.web.hosting.page_html import build_page_html
 from specviz.web.hosting.server_options import ServerOptions
 

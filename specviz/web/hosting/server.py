@@ -18,8 +18,8 @@ from streamlit.runtime.pages_manager import PagesManager
 
 from specviz import process
 from specviz.errors import SpecvizError
-from specviz.web.classroom import host
-from specviz.web.classroom import routes as classroom
+from specviz.web.classroom.room import host
+from specviz.web.classroom.room import routes as classroom
 from specviz.web.hosting import health, logs, metrics, page_html, redirects, server_workers, shutdown, streamlit_patches
 from specviz.web.hosting.admission import AdmissionMiddleware
 from specviz.web.hosting.headers import SecurityHeadersMiddleware

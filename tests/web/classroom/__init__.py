@@ -1,1 +1,1 @@
-"""Classroom on a server: the routes of students and teacher, the page and the wall."""
+"""Classroom: the page and its worksheets; rooms are tested in ``room``."""

@@ -11,10 +11,10 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.testclient import TestClient
 
-from specviz.web.classroom import drawing, routes
-from specviz.web.classroom import host as hosts
-from specviz.web.classroom.host import ClassroomHost
-from specviz.web.classroom.records import Room
+from specviz.web.classroom.room import drawing, routes
+from specviz.web.classroom.room import host as hosts
+from specviz.web.classroom.room.host import ClassroomHost
+from specviz.web.classroom.room.records import Room
 from specviz.web.hosting.admission import AdmissionMiddleware
 from specviz.web.hosting.headers import SecurityHeadersMiddleware
 from specviz.web.hosting.server_options import load_options

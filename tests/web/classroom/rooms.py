@@ -7,8 +7,8 @@ from pathlib import Path
 
 from specviz.evidence.sampling.sampling_plan import make_cells
 from specviz.settings import Settings
-from specviz.web.classroom.records import PHASES, Assignment
-from specviz.web.classroom.store import RoomStore
+from specviz.web.classroom.room.records import PHASES, Assignment
+from specviz.web.classroom.room.store import RoomStore
 
 SETTINGS = Settings(prompt="Once upon a time", gamma=2, max_new_tokens=2)
 

@@ -15,14 +15,15 @@ from specviz.errors import SettingsError
 from specviz.evidence.mistakes.published import PUBLISHED_MISTAKES
 from specviz.evidence.sampling.certificate import ALTERED, CONFIRMED, check_certificate, read_certificate, redraw_certificate
 from specviz.settings import Settings
-from specviz.web.classroom import codes, state, view, words, work, worksheet_pdf
-from specviz.web.classroom import host as hosts
+from specviz.web.classroom import state, view, words, work, worksheet_pdf
 from specviz.web.classroom.export import build_offer
-from specviz.web.classroom.host import SampleRequest
-from specviz.web.classroom.records import KINDS, MAX_GAMMA, ROOM_HOURS, derive_task_seed
+from specviz.web.classroom.room import codes, preparation
+from specviz.web.classroom.room import host as hosts
+from specviz.web.classroom.room.host import SampleRequest
+from specviz.web.classroom.room.records import KINDS, MAX_GAMMA, ROOM_HOURS, derive_task_seed
+from specviz.web.classroom.room.words import TASKS, TEXTS
 from specviz.web.classroom.state import Lesson, find_root, fit_to_room, is_local_address
 from specviz.web.classroom.view import EXAMPLE_EACH, EXAMPLE_MISTAKE, load_example
-from specviz.web.classroom.words import TASKS, TEXTS
 from specviz.web.common.side_by_side.state import load_recorded_samples
 from specviz.web.hosting import cache, server_workers
 from specviz.web.mistakes.words import name_mistake
@@ -273,7 +274,7 @@ def run_fragment(draw):
 def test_a_prompt_with_markup_is_text_on_desk_and_wall(rooms):
     room = rooms.open_room(replace(SETTINGS, prompt='<b onclick="x">:red[bold]</b> $x$'), "somebody")
     session = rooms.find_session(room)
-    work.prepare_task(FreeTicket(), session, room, "predict", 1)
+    preparation.prepare_task(FreeTicket(), session, room, "predict", 1)
     app = open_page(wall=room.code)
     assert not any("<b onclick" in one for one in list_html(app)) and any("&lt;b onclick" in one for one in list_html(app))
     assert room.settings.prompt in [

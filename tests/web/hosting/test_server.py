@@ -30,7 +30,7 @@ from starlette.testclient import TestClient
 
 from specviz.errors import SpecvizError
 from specviz.jobs.queue import FairQueue
-from specviz.web.classroom.student_page import hash_script
+from specviz.web.classroom.room.student_page import hash_script
 from specviz.web.common.page_state import PageState
 from specviz.web.hosting import health, metrics, server, shutdown
 from specviz.web.hosting.headers import POLICY, SecurityHeadersMiddleware, hash_inline_scripts

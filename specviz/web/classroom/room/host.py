@@ -25,10 +25,10 @@ from specviz.jobs.queue import Ticket
 from specviz.process import SharedInstance
 from specviz.progress import ProgressCallback
 from specviz.settings import Settings
-from specviz.web.classroom import codes, tally
-from specviz.web.classroom.records import PHASES, Assignment, Room, list_sample_numbers
-from specviz.web.classroom.results import ClassSamplesResult, PredictionResult, RaceResult, TaskResult, VoteResult
-from specviz.web.classroom.store import RoomStore, SampleBlock, StoreError
+from specviz.web.classroom.room import codes, tally
+from specviz.web.classroom.room.records import PHASES, Assignment, Room, list_sample_numbers
+from specviz.web.classroom.room.results import ClassSamplesResult, PredictionResult, RaceResult, TaskResult, VoteResult
+from specviz.web.classroom.room.store import RoomStore, SampleBlock, StoreError
 from specviz.web.hosting import model_loading, server_workers
 from specviz.web.hosting.limits import ActionRateLimiter
 from specviz.web.hosting.server_options import load_options
@@ -308,8 +308,8 @@ class RoomSession:
         """Draw and store new samples; show the rounds of single ones, however often they are requested."""
         settings = task.settings
         pair = load_pair(ticket, settings)
-        from specviz.web.classroom import drawing
-        from specviz.web.classroom.class_evidence import count_blocks, restore_session
+        from specviz.web.classroom.room import drawing
+        from specviz.web.classroom.room.class_evidence import count_blocks, restore_session
 
         if task.number not in self._sampling_sessions:
             self._sampling_sessions[task.number] = restore_session(
@@ -339,7 +339,7 @@ class RoomSession:
         """Decode the texts of those whose choice has not run yet."""
         settings = task.settings
         pair = load_pair(ticket, settings)
-        from specviz.web.classroom import drawing
+        from specviz.web.classroom.room import drawing
 
         answers = {student: answer for _, student, answer in self.store.list_answers(self.code, task.number)}
         new = [one.student for one in batch if one.student in answers and "tokens" not in answers[one.student]]

@@ -8,8 +8,8 @@ import pytest
 
 from specviz.errors import BusyError, SettingsError, SpecvizError
 from specviz.settings import Settings
-from specviz.web.classroom import codes
-from specviz.web.classroom.records import (
+from specviz.web.classroom.room import codes
+from specviz.web.classroom.room.records import (
     CODE_MINUTES,
     MAX_SAMPLES_EACH,
     ROOM_HOURS,
@@ -20,7 +20,7 @@ from specviz.web.classroom.records import (
     list_sample_numbers,
     read_sample_request,
 )
-from specviz.web.classroom.store import ADDED_COLUMNS, FILE, SampleBlock, StoreError, take_first_samples
+from specviz.web.classroom.room.store import ADDED_COLUMNS, FILE, SampleBlock, StoreError, take_first_samples
 from tests.web.classroom.rooms import SETTINGS, Clock, build_task, open_store
 
 VOTE = {"options": ["one", "two", "three"]}

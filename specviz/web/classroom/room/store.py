@@ -18,8 +18,8 @@ from typing import Any
 
 from specviz.errors import BusyError, SettingsError, SpecvizError
 from specviz.settings import Settings
-from specviz.web.classroom import codes
-from specviz.web.classroom.records import CODE_MINUTES, ROOM_HOURS, Assignment, Room, draw_seed
+from specviz.web.classroom.room import codes
+from specviz.web.classroom.room.records import CODE_MINUTES, ROOM_HOURS, Assignment, Room, draw_seed
 
 FILE, VERSION = "rooms.sqlite", 2
 TABLES = """

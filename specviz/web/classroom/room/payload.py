@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from specviz.web.classroom import words
-from specviz.web.classroom.host import RoomSession
-from specviz.web.classroom.records import Assignment, Room
-from specviz.web.classroom.tally import compute_outcome
+from specviz.web.classroom.room import words
+from specviz.web.classroom.room.host import RoomSession
+from specviz.web.classroom.room.records import Assignment, Room
+from specviz.web.classroom.room.tally import compute_outcome
 
 MIN_INTERVAL, STUDENTS_PER_SECOND = 2.0, 40  # seconds between two polls of a phone; students for whom it is one second more
 

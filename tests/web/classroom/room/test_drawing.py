@@ -17,11 +17,11 @@ from specviz.evidence.testing.hypothesis_tests import run_count_tests
 from specviz.evidence.testing.report import seal
 from specviz.progress import ignore_progress
 from specviz.randomness import GatheredRandomness, PhiloxRandomness, Purpose
-from specviz.web.classroom import class_evidence, drawing
-from specviz.web.classroom.class_evidence import build_certificate, count_blocks, restore_session
-from specviz.web.classroom.records import SAMPLES_PER_STUDENT, derive_task_seed, list_sample_numbers
-from specviz.web.classroom.store import SampleBlock, take_first_samples
-from specviz.web.classroom.tally import Race, TaskTally, compute_calibration, compute_outcome, count_votes, rank_choices
+from specviz.web.classroom.room import class_evidence, drawing
+from specviz.web.classroom.room.class_evidence import build_certificate, count_blocks, restore_session
+from specviz.web.classroom.room.records import SAMPLES_PER_STUDENT, derive_task_seed, list_sample_numbers
+from specviz.web.classroom.room.store import SampleBlock, take_first_samples
+from specviz.web.classroom.room.tally import Race, TaskTally, compute_calibration, compute_outcome, count_votes, rank_choices
 from tests.web.classroom.rooms import SETTINGS, build_sample_task, build_task
 
 BLOCKS = [(2, 0, 1), (1, 0, 10), (2, 1, 10), (3, 0, 100), (1, 10, 100)]

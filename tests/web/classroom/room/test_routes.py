@@ -13,11 +13,11 @@ from threading import Barrier, BrokenBarrierError, Event
 import pytest
 
 from specviz.errors import CancelledError
-from specviz.web.classroom import codes, routes
-from specviz.web.classroom import host as hosts
-from specviz.web.classroom.host import ABSENT_AFTER, JOINS_PER_SECOND, REQUESTS_PER_SECOND, ClassroomHost
-from specviz.web.classroom.payload import compute_version
-from specviz.web.classroom.records import KINDS, MAX_GAMMA, MAX_SAMPLES_EACH, ROOM_HOURS
+from specviz.web.classroom.room import codes, routes
+from specviz.web.classroom.room import host as hosts
+from specviz.web.classroom.room.host import ABSENT_AFTER, JOINS_PER_SECOND, REQUESTS_PER_SECOND, ClassroomHost
+from specviz.web.classroom.room.payload import compute_version
+from specviz.web.classroom.room.records import KINDS, MAX_GAMMA, MAX_SAMPLES_EACH, ROOM_HOURS
 from specviz.web.hosting import limits, server_workers
 from specviz.web.hosting.limits import BURST
 from specviz.web.hosting.server_queue import get_server_queue

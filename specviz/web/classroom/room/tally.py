@@ -11,8 +11,8 @@ import numpy as np
 
 from specviz.evidence.testing.results import CellShares
 from specviz.randomness import PhiloxRandomness, Purpose
-from specviz.web.classroom.records import SAMPLES_PER_STUDENT, Assignment, derive_task_seed
-from specviz.web.classroom.store import SampleBlock
+from specviz.web.classroom.room.records import SAMPLES_PER_STUDENT, Assignment, derive_task_seed
+from specviz.web.classroom.room.store import SampleBlock
 
 BINS = 10  # of predicted probabilities
 

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from specviz.figures.charts import escape_label
 from specviz.figures.lazy_plotly import go
 from specviz.figures.theme import GRAY, GRID, LEGEND, MEANINGS
-from specviz.web.classroom.records import RACE_METHODS
-from specviz.web.classroom.tally import Calibration, RaceChoice, Votes
-from specviz.web.classroom.wall import MAX_CHOICES, MIN_BIN, count_predictions
+from specviz.web.classroom.room.records import RACE_METHODS
+from specviz.web.classroom.room.tally import Calibration, RaceChoice, Votes
+from specviz.web.classroom.room.wall import MAX_CHOICES, MIN_BIN, count_predictions
 
 LARGEST, LEAST = 26.0, 7.0  # pixels of the largest and the smallest dot
 ROW = 46  # pixels of a row of bars

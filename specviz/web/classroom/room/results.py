@@ -14,10 +14,10 @@ from specviz.export.package import Picture, Rows, quote_text
 from specviz.figures import cell_shares
 from specviz.figures.numbers import format_probability
 from specviz.speed.records.methods import DRAFTING_METHODS
-from specviz.web.classroom import figures, wall
-from specviz.web.classroom.records import MAX_GAMMA, MAX_SAMPLES_EACH, RACE_METHODS, SAMPLE_SIZES, Assignment
-from specviz.web.classroom.tally import Calibration, ClassSamples, Race, Votes
-from specviz.web.classroom.words import TEXTS
+from specviz.web.classroom.room import figures, wall
+from specviz.web.classroom.room.records import MAX_GAMMA, MAX_SAMPLES_EACH, RACE_METHODS, SAMPLE_SIZES, Assignment
+from specviz.web.classroom.room.tally import Calibration, ClassSamples, Race, Votes
+from specviz.web.classroom.room.words import TEXTS
 from specviz.web.common.side_by_side.export import SAMPLE_CELL_COLUMNS, iterate_cell_rows
 from specviz.web.common.side_by_side.words import count_samples, describe_power
 

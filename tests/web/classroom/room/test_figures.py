@@ -9,10 +9,10 @@ import pytest
 
 from specviz.evidence.testing.results import CellShares
 from specviz.figures.cell_shares import compute_axis_end
-from specviz.web.classroom import figures, wall
-from specviz.web.classroom.records import RACE_METHODS, Assignment
-from specviz.web.classroom.results import ClassSamplesResult, PredictionResult, RaceResult, VoteResult
-from specviz.web.classroom.tally import Calibration, ClassSamples, Race, RaceChoice, Votes
+from specviz.web.classroom.room import figures, wall
+from specviz.web.classroom.room.records import RACE_METHODS, Assignment
+from specviz.web.classroom.room.results import ClassSamplesResult, PredictionResult, RaceResult, VoteResult
+from specviz.web.classroom.room.tally import Calibration, ClassSamples, Race, RaceChoice, Votes
 
 MARKUP = '<img src=x onerror="alert(1)"> & "so"'
 

@@ -14,8 +14,8 @@ from typing import Any
 from specviz.evidence.testing.results import CellShares
 from specviz.figures.charts import shorten_label
 from specviz.figures.numbers import format_probability
-from specviz.web.classroom.records import RACE_METHODS
-from specviz.web.classroom.tally import Calibration, RaceChoice, Votes
+from specviz.web.classroom.room.records import RACE_METHODS
+from specviz.web.classroom.room.tally import Calibration, RaceChoice, Votes
 
 MAX_CELLS, MAX_CHOICES, MAX_NAME = 12, 10, 22  # rows of a histogram; of a race; characters of a row's name
 POSITIONS = 20  # on an axis of probabilities, at which predictions are drawn together

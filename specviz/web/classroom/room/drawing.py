@@ -21,7 +21,7 @@ from specviz.models.pairs.loading import LoadedPair
 from specviz.progress import ProgressCallback
 from specviz.settings import Settings
 from specviz.trace import Round
-from specviz.web.classroom.records import SAMPLES_PER_STUDENT
+from specviz.web.classroom.room.records import SAMPLES_PER_STUDENT
 
 RACE_LENGTH = 24  # tokens of a text in a race
 SITUATION_ROUNDS = 60  # rounds that are searched for situations

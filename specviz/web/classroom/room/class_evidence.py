@@ -23,8 +23,8 @@ from specviz.evidence.testing.hypothesis_tests import TestReport
 from specviz.models.pairs.loading import LoadedPair
 from specviz.progress import ProgressCallback, scale_progress
 from specviz.settings import Settings
-from specviz.web.classroom.records import list_sample_numbers
-from specviz.web.classroom.store import SampleBlock, take_first_samples
+from specviz.web.classroom.room.records import list_sample_numbers
+from specviz.web.classroom.room.store import SampleBlock, take_first_samples
 
 
 def restore_session(pair: LoadedPair, settings: Settings, cells: dict[str, Any], blocks: Iterable[SampleBlock]) -> Session:

@@ -22,11 +22,11 @@ from starlette.routing import Route
 
 from specviz.errors import BusyError, SettingsError, SpecvizError
 from specviz.jobs.queue import Ticket
-from specviz.web.classroom import codes, payload, student_page
-from specviz.web.classroom.host import NO_TASK, PAGE, ClassroomHost, RoomSession, SampleRequest, open_host
-from specviz.web.classroom.records import KINDS, Assignment, Room, check_answer, read_sample_request, read_whole_number
-from specviz.web.classroom.store import StoreError
-from specviz.web.classroom.work import prepare_task
+from specviz.web.classroom.room import codes, payload, student_page
+from specviz.web.classroom.room.host import NO_TASK, PAGE, ClassroomHost, RoomSession, SampleRequest, open_host
+from specviz.web.classroom.room.preparation import prepare_task
+from specviz.web.classroom.room.records import KINDS, Assignment, Room, check_answer, read_sample_request, read_whole_number
+from specviz.web.classroom.room.store import StoreError
 from specviz.web.common.error_sentences import explain_error
 from specviz.web.hosting.limits import ActionRateLimiter
 from specviz.web.hosting.server_queue import get_server_queue

@@ -1,0 +1,1 @@
+"""Classroom on a server: the routes of students and teacher, the page and the wall."""
