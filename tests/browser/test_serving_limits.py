@@ -21,14 +21,14 @@ def test_comparisons_stand_in_the_address_and_a_comparison_is_begun_and_stopped(
     page.locator(".setup-list summary", has_text="int8, one scale for a pass").click()
     expect(page.locator("details[open]", has_text="quantize_dynamic")).to_be_visible()
     expect(page.locator(".st-key-serving_limits-notes-from")).to_contain_text("recorded on passages of")
-    page.get_by_role("tab", name="How near?").click()
+    page.get_by_role("tab", name="Near ties").click()
     expect(page.locator(".gaps .columns")).to_be_visible()
     page.get_by_role("radio", name="float32 without and with draft").click()
     page.wait_for_url(re.compile("arm=fp32-blocks"))
     expect(page.locator(".st-key-screen-serving_limits-margins .answer-line")).to_contain_text(
         "write the same tokens in", timeout=PATIENT
     )
-    page.get_by_text("Try it on your own text").click()
+    page.get_by_role("button", name="Settings").click()
     field = page.get_by_label("Text to continue", exact=True)
     field.fill(NASTY[:30])
     field.press("Control+Enter")

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from html import escape
 from itertools import pairwise
 from math import exp, log10
+from typing import Any
 
 from specviz.evidence.serving_setups.records import COMPARISONS, GreedyDifference, GreedyPair, NearTieSummary
 from specviz.evidence.testing.results import label_cell
@@ -228,33 +229,46 @@ def curl_quotes(text: str) -> str:
     return OPENING.sub("“", text).replace('"', "”").replace("'", "’")
 
 
-def build_fork(story: NearTieStory, notes: Mapping[str, str], shares: str) -> str:
+def build_fork(story: NearTieStory, texts: Mapping[str, Any]) -> str:
     """Build two texts as HTML: their common beginning, and in each way the share of either of two next words, and how it goes on.
 
-    A bar is 100%, divided between the two words; a mark in its middle is a tie. Both ways have this scale.
-    notes: what a number type is, by its name; shares: a sentence with places for the word that leads and its lead in percentage points.
+    A bar is 100%, divided between the two words; a mark in its middle is a tie. Both ways have this scale, and each word has one color.
+    texts: of the page: ``number_types``, what a number type is, by its name; ``both``, of what the shares are; ``shares``, a sentence
+    with places for the word that leads and its lead in percentage points.
     """
+    notes, both, kinds = texts["number_types"], texts["both"], ("one", "other")  # of the words
     ways = ""
     for way, (name, rest) in enumerate(zip(story.names, story.after, strict=True)):
         one, other = story.compare_tokens(way)
         note = f" <small>{escape(notes[name])}</small>" if name in notes else ""
         word, lead = story.tokens[way].strip(), round(100.0 * one, 2) - round(100.0 * other, 2)
-        words = "".join(
-            f"<b class='{'best' if token == story.tokens[way] else 'second'}'>{escape(token.strip())} <span>{share:.2%}</span></b>"
-            for token, share in zip(story.tokens, (one, other), strict=True)
+        marks = [f"{kind} {'best' if place == way else 'second'}" for place, kind in enumerate(kinds)]
+        first, second = (
+            f"<b class='{mark}'>{escape(token.strip())} <span>{share:.2%}</span></b>"
+            for mark, token, share in zip(marks, story.tokens, (one, other), strict=True)
         )
-        bar = (
-            "<i>"
-            + "".join(
-                f"<em class='{'best' if token == story.tokens[way] else 'second'}' style='width:{100.0 * share:.2f}%'></em>"
-                for token, share in zip(story.tokens, (one, other), strict=True)
-            )
-            + "<u>50%</u></i>"
+        parts = "".join(
+            f"<em class='{mark}' style='width:{100.0 * share:.2f}%'></em>"
+            for mark, share in zip(marks, (one, other), strict=True)
         )
-        said = f"<q><b>{escape(word)}</b>{escape(curl_quotes(rest))}</q>"
-        said_of_bar = f"<p class='shares'>{escape(shares.format(word=word, lead=f'{abs(lead):.2g}'))}</p>"
-        ways += f"<div><h3>{escape(name)}{note}</h3><p class='words'>{words}</p>{bar}{said_of_bar}<p class='writes'><span>so it writes</span>{said}</p></div>"
+        lead_words = escape(texts["shares"].format(word=word, lead=f"{abs(lead):.2g}"))
+        ways += (
+            f"<div><h3>{escape(name)}{note}</h3><p class='words'>{first}<small>{escape(both)}</small>{second}</p><i>{parts}<u>50%</u></i>"
+            f"<p class='writes'><span>{lead_words}</span><q><b class='{kinds[way]}'>{escape(word)}</b>{escape(curl_quotes(rest))}</q></p></div>"
+        )
     return f"<div class='fork'><p class='begin'><q>… {escape(curl_quotes(story.before.strip()))} <i aria-hidden='true'></i></q></p><div class='ways'>{ways}</div></div>"
+
+
+def describe_rates(seen: NearTieSummary, drafted: NearTieSummary | None, texts: Mapping[str, str]) -> str:
+    """How many texts a number type changed, and how many a draft did. drafted: the comparison with a draft in the reference; None: none."""
+    said = texts["rates"].format(
+        second=COMPARISONS[seen.key].second, changed=len(seen.differences), texts=len(seen.pairings),
+        tokens=max(len(one.first.tokens) for one in seen.pairings),
+    )  # fmt: skip
+    if drafted is None:
+        return said
+    first = COMPARISONS[seen.key].first
+    return f"{said} {texts['drafted_rates'].format(first=first, changed=len(drafted.differences) or 'none')}"
 
 
 def build_lead_bars(story: NearTieStory) -> str:

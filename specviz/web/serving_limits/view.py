@@ -34,6 +34,7 @@ from specviz.web.serving_limits.state import ARM, SetupsQuestion, SetupsState, l
 TEXTS = load_toml("texts/serving_limits")
 COUNT = re.compile(r"\d+ of \d+ ")
 STORIES = ("int8", "bf16")  # comparisons that the story may be of, the coarser first: neither has a draft
+DRAFTED = "fp32-blocks"  # the comparison of their reference with and without a draft
 
 
 @end_with_row("serving_limits")
@@ -41,6 +42,7 @@ def show_page() -> None:
     """Draw the page Serving limits."""
     state = measurement_page.open_state("serving_limits", SetupsState, SetupsQuestion)
     show_page_head("serving_limits", TEXTS["lede"])
+    progress = st.container(key="serving_limits-underway")
     parts = [TEXTS[name] for name in ("served", "ties", "drafted")]
     opened = st.session_state.setdefault("serving_limits-opened", parts[state.question.arm != ARM])
     with st.container(key="serving_limits-parts"):
@@ -48,7 +50,9 @@ def show_page() -> None:
     story, margins, setups = (
         open_screen("serving_limits", *one) for one in zip(("story", "margins", "setups"), tabs, strict=True)
     )
-    own, details = st.expander(TEXTS["own"]), st.container(key="serving_limits-details")
+    details = st.container(key="serving_limits-details")
+    with st.container(key="fold"), st.popover("Settings", width="content"):
+        own = st.container()
     form = Form("serving_limits", state.turn, {"prompt": state.question.settings.prompt})
     form.show_prompt(own)
     settings, problems = read_fields(form.raw, state.question.settings)
@@ -68,7 +72,7 @@ def show_page() -> None:
         "Measure every setup",
         work.measure_setups,
         TEXTS["about"],
-        own,
+        (own, progress),
     )
     one, kind = state.partial_result or state.shown_result, session.get_theme()
     if one is None:
@@ -91,12 +95,14 @@ def show_story(one: SetupComparison) -> None:
 
     The story stays when a visitor measures.
     """
-    told = ((of, ties.build_story(of.near_ties.summarize(arm))) for of in (load_recorded_setups(), one) if of for arm in STORIES)
-    source, story = next(((of, story) for of, story in told if story), (one, None))
-    if story is None:
+    seen = ((of, of.near_ties.summarize(arm)) for of in (load_recorded_setups(), one) if of for arm in STORIES)
+    told = ((of, ties.build_story(found), found) for of, found in seen)
+    source, story, found = next(((of, story, found) for of, story, found in told if story and found), (one, None, None))
+    if story is None or found is None:
         return
     about = TEXTS["writer"].format(pair=escape(pairs.name_pair(source.models.get("pair", pairs.DEFAULT))))
-    st.html(f"<p class='fork-about'>{about}</p>{ties.build_fork(story, TEXTS['number_types'], TEXTS['shares'])}")
+    st.html(f"<p class='fork-about'>{about}</p>{ties.build_fork(story, TEXTS)}")
+    st.container(key="serving_limits-rates").markdown(ties.describe_rates(found, source.near_ties.summarize(DRAFTED), TEXTS))
     neither = TEXTS["neither"]
     answers = (*(f"The {name} text" for name in story.names), neither)
     with st.container(horizontal=True, vertical_alignment="center", gap="medium", key="serving_limits-ask"):

@@ -377,21 +377,33 @@ def test_the_cells_of_a_plain_table_are_text():
 
 def test_the_page_opens_with_the_question_and_what_models_wrote_is_text():
     seen = open_page({})
-    assert any("Which of the two is wrong?" in line for line in seen["said"])
+    assert any("Which text is not what its own target writes?" in line for line in seen["said"])
     story = ties.NearTieStory(("<x>", "y"), "<b>", ("<c>", "d"), ("<e>", "f"), 1, (0.1, 0.2), 1.0)
-    fork, bars = ties.build_fork(story, {"<x>": "<note>"}, "<of both> {word} {lead}"), ties.build_lead_bars(story)
+    fork, bars = (
+        ties.build_fork(story, {"number_types": {"<x>": "<note>"}, "both": "<both>", "shares": "<of both> {word} {lead}"}),
+        ties.build_lead_bars(story),
+    )
     assert (
-        all(raw not in fork + bars for raw in ("<x>", "<b></", "<c>", "<e>", "<note>", "<of both>"))
+        all(raw not in fork + bars for raw in ("<x>", "<b></", "<c>", "<e>", "<note>", "<of both>", "<both>"))
         and "&lt;c&gt;" in fork
         and "&lt;c&gt;" in bars
     )
-    assert re.findall("&lt;of both&gt; (.*?)</p>", fork) == ["&lt;c&gt; 5", "d 10"], "who leads, by how many points"
+    assert re.findall("&lt;of both&gt; (.*?)</span>", fork) == ["&lt;c&gt; 5", "d 10"], "who leads, by how many points"
     assert ties.curl_quotes('"I\'m not," he said ("no")') == "“I’m not,” he said (“no”)"
-    assert "<b>&lt;c&gt;</b>&lt;e&gt;" in fork and "… &lt;b&gt;" in fork and "<small>&lt;note&gt;</small>" in fork
-    assert re.findall("(best|second)'>([^<]+) <span>([0-9.]+)%", fork) == [
-        ("best", "&lt;c&gt;", "52.50"), ("second", "d", "47.50"), ("second", "&lt;c&gt;", "45.02"), ("best", "d", "54.98"),
+    assert (
+        "<b class='one'>&lt;c&gt;</b>&lt;e&gt;" in fork
+        and "<b class='other'>d</b>f" in fork
+        and "… &lt;b&gt;" in fork
+        and "<small>&lt;note&gt;</small>" in fork
+    )
+    assert re.findall("'([a-z ]+)'>([^<]+) <span>([0-9.]+)%", fork) == [
+        ("one best", "&lt;c&gt;", "52.50"), ("other second", "d", "47.50"), ("one second", "&lt;c&gt;", "45.02"), ("other best", "d", "54.98"),
     ]  # fmt: skip
-    bars_of_ways = re.findall("<em class='(best|second)' style='width:([0-9.]+)%'>", fork)
+    bars_of_ways = re.findall("<em class='[a-z]+ (best|second)' style='width:([0-9.]+)%'>", fork)
+    recorded = load_recorded_setups().near_ties
+    changed = [len(recorded.summarize(key).differences) for key in ("int8", view.DRAFTED)]
+    said = ties.describe_rates(recorded.summarize("int8"), recorded.summarize(view.DRAFTED), view.TEXTS)
+    assert changed[0] and f"int8 changed **{changed[0]} of 24** texts" in said and f"**{changed[1] or 'none'}**" in said
     assert bars_of_ways == [("best", "52.50"), ("second", "47.50"), ("second", "45.02"), ("best", "54.98")], "a bar is 100%"
     made = html.build_two_texts([TextLine("<a>", "right", "<b>", "<c>", " <d>", "&")])
     assert "<i>&lt;b&gt;</i>&lt;c&gt; <b class='right'>&lt;d&gt;</b>&amp;" in made
