@@ -52,6 +52,7 @@ EXAMPLE_TEXTS = HISTOGRAM | {
     "answerFirst": True,
     "roomy": True,
     "signs": [],
+    "exact": "",
     "band": "",
     "outside": "",
 }  # of its histograms: rows are words, and one key stands over both
@@ -145,7 +146,7 @@ def show_reach(root: str) -> None:
 
 def show_lesson_plans() -> None:
     """The lesson plans as three cards; the chosen one opens below them. None is read before."""
-    names = {minutes: f"**{minutes} minutes ↓**  \n{TEXTS['plans'][str(minutes)]}" for minutes in MINUTES}
+    names = {minutes: words.name_plan(minutes) for minutes in MINUTES}
     with st.container(key="classroom-lessons"):
         chosen = st.segmented_control(
             TEXTS["plan_titles"],
@@ -227,7 +228,7 @@ def load_example() -> ClassExample | None:
         )
     )
     return ClassExample(
-        TEXTS["found"].format(n=n, students=n // EXAMPLE_EACH),
+        TEXTS["found"].format(n=n, students=n // EXAMPLE_EACH, each=EXAMPLE_EACH, temperature=settings.temperature),
         TEXTS["asked"].format(prompt=settings.prompt, tokens=settings.max_new_tokens),
         decoders,
         f"Each chart has {n} samples of {pair} after “{settings.prompt}” ({describe_conditions(settings)}). "

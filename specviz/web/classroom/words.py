@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from functools import lru_cache
 from html import escape
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -29,10 +30,11 @@ PLANS = next(
     folder for folder in (HERE / "lessons", HERE.parent / "docs" / "how-to") if folder.is_dir()
 )  # installed; in a checkout
 MINUTES = (20, 45, 90)
+LETTERS = "ABCD"  # of the kinds of tasks: the steps of a lesson have numbers
 PICTURES = {
     "code": "<div class='wall'><b>CODE</b><i></i><em>example</em></div>",
-    "task": "<div class='phone'><b>Sample</b><p>there lived an old …</p><p><mark>woman who</mark></p><u>1 more</u></div>",
-    "bars": "<div class='wall bars'>" + "".join(f"<i style='--bar:{bar}%;--at:{at}%'></i>" for bar, at in ((78, 78), (42, 39), (17, 19), (12, 13))) + "</div>",
+    "task": "<div class='phone'><b>Sample</b><p>… lived an old</p><p><mark>woman who</mark></p><u>Draw</u></div>",
+    "bars": "<div class='wall bars'>" + "".join(f"<i style='--wide:{wide}%;--at:{at}%'></i>" for wide, at in ((76, 41), (62, 56), (44, 50), (30, 45))) + "</div>",
 }  # of the steps: HTML, illustrative  # fmt: skip
 FIRST_WORD = re.compile(r"·?(\w+)")  # of the name of a cell
 DOCS_ADDRESS = "http://localhost:8501/"  # of the app in the docs
@@ -40,12 +42,29 @@ DOCS_LINK = re.compile(r"\[([^\]]*)\]\((?!https?://)[^)]*\)")  # to another page
 
 
 def build_task_cards() -> str:
-    """The kinds of tasks as HTML: title and length in the lesson of 45 minutes, the question to the class, what it sees."""
-    cards = (
-        f"<section><h3>{number}. {escape(task['title'])} <small>{task['minutes']} minutes</small></h3><p>{escape(task['about'])}</p><p class='sees'>{escape(task['sees'])}</p></section>"
-        for number, task in enumerate((TASKS[kind] for kind in KINDS), start=1)
-    )
+    """The kinds of tasks as HTML, each with a letter: title, length in the plans that have it, the question to the class, what it sees."""
+    plans = {minutes: list_plan_tasks(minutes) for minutes in MINUTES}
+    cards = []
+    for letter, task in zip(LETTERS, (TASKS[kind] for kind in KINDS), strict=True):
+        within = " and ".join(str(minutes) for minutes, letters in plans.items() if letter in letters)
+        about = TEXTS["task_minutes"].format(minutes=task["minutes"], plans=within)
+        cards.append(
+            f"<section><h3>{letter}. {escape(task['title'])}</h3><p>{escape(task['about'])}</p><p class='sees'>{escape(task['sees'])} {escape(about)}.</p></section>"
+        )
     return f"<div class='task-cards'>{''.join(cards)}</div>"
+
+
+def list_plan_tasks(minutes: int) -> list[str]:
+    """Letters of the tasks that a plan has."""
+    text = _read_plan(minutes)
+    return [letter for letter, kind in zip(LETTERS, KINDS, strict=True) if f"the task *{TASKS[kind]['title']}*" in text]
+
+
+def name_plan(minutes: int) -> str:
+    """A plan as markdown in two lines: its length, what it is about and the tasks that it has."""
+    letters = list_plan_tasks(minutes)
+    tasks = TEXTS["plan_tasks"].format(first=letters[0], last=letters[-1]) if letters else ""
+    return f"{TEXTS['plan_link'].format(minutes=minutes)}  \n{TEXTS['plans'][str(minutes)]} {tasks}".rstrip()
 
 
 def build_steps() -> str:
@@ -58,7 +77,7 @@ def build_steps() -> str:
 def build_code_form(root: str) -> str:
     """A field for the code of a room, as HTML: it leads to the students' page. root: address of this server with its last slash."""
     return (
-        f"<form class='room-form' action='{escape(root, quote=True)}room/' method='get'><h2>{escape(TEXTS['student'])}</h2>"
+        f"<form class='room-form' action='{escape(root, quote=True)}room/' method='get'><h2>{escape(TEXTS['student'])} <small>{escape(TEXTS['student_about'])}</small></h2>"
         f"<p><input name='code' aria-label='Code of the room' placeholder='{escape(TEXTS['student_hint'], quote=True)}' maxlength='12' autocomplete='off' autocapitalize='characters' "
         f"spellcheck='false'><button type='submit'>Join</button></p></form>"
     )
@@ -98,11 +117,8 @@ def build_example_verdict(found: InterimTest, shares: CellShares) -> PageVerdict
     word, count, prob = max(zip(shares.labels, shares.counts, shares.probs, strict=True), key=lambda one: one[2])
     if found.cells != 2 or count not in found.counts:  # of other groups than the chart's
         return PageVerdict("rejected", f"Not exact: {count_samples(found.n)} were enough.", describe_rejection(found), "")
-    return PageVerdict(
-        "rejected",
-        "Not exact.",
-        f"{compare_counts(f'“{word}”', count, found.n * prob, found.n)}.",
-    )
+    excess = compare_counts(f"“{word}”", count, found.n * prob, found.n)
+    return PageVerdict("rejected", "Not exact.", TEXTS["cause"].format(excess=excess))
 
 
 def describe_local_address(root: str, found: str) -> str:
@@ -118,6 +134,10 @@ def describe_local_address(root: str, found: str) -> str:
 
 def read_lesson_plan(minutes: int, root: str) -> str:
     """A plan as markdown. root: address of this server with its last slash; links to other pages of the docs become plain words."""
-    text = (PLANS / f"lesson-{minutes}.md").read_text(encoding="utf-8")
-    below = re.sub(r"^#", "##", text, flags=re.M)  # the page has a title of its own
+    below = re.sub(r"^#", "##", _read_plan(minutes), flags=re.M)  # the page has a title of its own
     return DOCS_LINK.sub(r"\1", below.replace(DOCS_ADDRESS, root))
+
+
+@lru_cache(maxsize=len(MINUTES))
+def _read_plan(minutes: int) -> str:
+    return (PLANS / f"lesson-{minutes}.md").read_text(encoding="utf-8")

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from specviz.web.classroom.words import MINUTES, read_lesson_plan
+from specviz.web.classroom.words import LETTERS, MINUTES, list_plan_tasks, name_plan, read_lesson_plan
 
 ROOT = "https://class.example.org/under/"
 
@@ -24,3 +24,8 @@ def test_a_plan_is_whole_and_no_heading_of_it_stands_above_the_pages_own(minutes
     text = read_lesson_plan(minutes, ROOT)
     assert f"A lesson of {minutes} minutes" in text and "**Solutions.**" in text and "## Misconceptions" in text
     assert not re.search(r"^# ", text, re.M)
+
+
+def test_tasks_have_letters_and_a_plan_names_those_that_it_has():
+    assert {minutes: "".join(list_plan_tasks(minutes)) for minutes in MINUTES} == {20: "", 45: LETTERS, 90: ""}
+    assert name_plan(45).endswith("Tasks A to D.") and "Tasks" not in name_plan(20)

@@ -108,8 +108,8 @@ def test_the_page_opens_with_what_a_class_makes_told_as_recorded(rooms):
         "the same rows on the same axis"
     )
     page = read_page(app)
-    assert f"{n} recorded samples each, as {n // EXAMPLE_EACH} students would draw" in page and n % EXAMPLE_EACH == 0
-    assert f"A sample is the next {known.settings.max_new_tokens} tokens." in page
+    assert f"{n} samples each: {n // EXAMPLE_EACH} students × {EXAMPLE_EACH}, temperature 0.5" in page and n % EXAMPLE_EACH == 0
+    assert f"by {known.settings.max_new_tokens} tokens. The charts count its first word." in page
     right, wrong = known.result.looks[-1]
     assert (right.verdict, wrong.verdict, wrong.n) == ("consistent", "rejected", n) and right.detectable_tv > 0.1
     assert [one["answer"]["mark"] for one in drawn] == ["consistent", "rejected"]
@@ -121,7 +121,8 @@ def test_the_page_opens_with_what_a_class_makes_told_as_recorded(rooms):
     assert [sum(one.values()) for one in counts] == [n, n] and "woman" in drawn[1]["labels"], "every sample is in a bar"
     assert counts[1]["woman"] == 34 in wrong.counts, "the bar, the number and the test are of one group"
     assert (
-        drawn[1]["answer"]["words"] == "Not exact." and drawn[1]["answer"]["details"] == "“woman” came 34 times in 100, not 66."
+        drawn[1]["answer"]["words"] == "Not exact."
+        and drawn[1]["answer"]["details"] == "The target stays at temperature 1, so “woman” came 34 times in 100, not 66."
     )
     assert f"temperature {known.settings.temperature:g}" in told, "it need not be that of the fields beside it"
     assert told in read_page(app) and drawn[1]["heading"] == "A bug: temperature on the draft only"
@@ -245,7 +246,7 @@ def test_the_wall_shows_what_the_class_has_and_no_private_link(rooms, room, phon
         if kind == "vote":
             titles = {name_mistake(one) for one in PUBLISHED_MISTAKES.values()}
             offered = [option["name"] for option in rooms.store.find_current_task(room.code).content["options"]]
-            assert set(offered[:-1]) <= titles and offered[-1] == "No mistake", "the names that Break it shows"
+            assert set(offered[:-1]) <= titles and offered[-1] == "No mistake", "the names that Find the bug shows"
             for phase in ("after", "shown"):
                 assert "✓" not in "".join(list_html(open_page(wall=room.code)))
                 teacher(do="turn", task=number, phase=phase)
