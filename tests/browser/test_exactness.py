@@ -76,7 +76,7 @@ def test_a_first_link_to_the_page_opens_with_the_distribution_and_nothing_sample
 def test_draws_add_up_and_the_verdict_says_what_could_have_been_seen(sampled_page):
     assert "too few to tell" in sampled_page.verdicts["1 samples"]
     assert "100 samples can show only a large one" in sampled_page.verdicts["101 samples"]
-    assert re.search(r"changes \d+% of the texts would be caught 99 times in 100", sampled_page.verdicts["101 samples"])
+    assert re.search(r"moves \d+% of the samples between .+ would be caught \(power 99%\)", sampled_page.verdicts["101 samples"])
     assert "✓ Exact, as far as 10,000 samples can tell." in sampled_page.verdicts["10,101 samples"]
     assert sampled_page.mistakes == []
 
@@ -151,7 +151,7 @@ def test_the_page_opens_with_recorded_samples_waits_for_nothing_and_answers_last
     expect(page.locator(".filling")).to_have_count(2)  # and p-values
     rings = page.locator(".filling .strip .without").filter(visible=True)
     expect(rings).to_have_count(0)
-    page.get_by_label("without a draft").check()
+    page.get_by_label("compare with 100,000 samples of the target itself").check()
     expect(rings).to_have_count(9)  # the control, in every row
     page.get_by_role("button", name="Replay").first.click()
     expect(answer.locator(".told")).to_be_hidden()
@@ -203,7 +203,7 @@ def test_the_first_screen_holds_a_whole_picture_its_answer_and_at_most_three_con
     page.close()
 
 
-@pytest.mark.slow  # the same on Break it is fast
+@pytest.mark.slow  # the same on Find the bug is fast
 def test_long_work_stops_within_a_moment_and_a_change_stands_in_the_address_and_opens_elsewhere(page, server, browser):
     open_exact(page, server, "?prompt=Once+upon&length=4")
     page.get_by_role("button", name="Settings", exact=True).click()

@@ -120,9 +120,10 @@ export class Strip {
 }
 
 /** Swatches with what they mean. */
-export function makeKey(texts, names = ["band", "without", "outside"]) {
+export function makeKey(texts, names = ["exact", "band", "outside", "without"]) {
   return h("ul", { class: "key" }, ...names.filter((name) => texts[name]).map((name) => h("li", { class: `of-${name}` }, h("i", { class: name }), h("span", {}, texts[name]))),
-    ...(texts.signs ?? []).map(([sign, words]) => h("li", { class: "of-signs" }, h("b", {}, sign), h("span", {}, words))));
+    ...(texts.signs ?? []).map(([sign, words]) => h("li", { class: "of-signs" }, h("b", {}, sign), h("span", {}, words))),
+    ...(texts.more ? [h("li", { class: "of-more" }, h("b", {}, "+"), h("span", {}, texts.more))] : []));
 }
 
 export class Histogram {
@@ -132,12 +133,13 @@ export class Histogram {
     this.name = h("h3", {});
     this.count = h("b", {});
     this.of = h("span", {});
-    this.again = h("button", { type: "button", class: "button plain" });
+    this.again = h("button", { type: "button", class: "button again" });
     this.again.addEventListener("click", () => this.play(0, STEP));
     this.names = h("div", { class: "cell names" });
     this.rows = h("div", { class: "cells", role: "img" });
     this.axis = h("span", { class: "ticks" });
     this.unit = h("span", { class: "unit" });
+    this.points = h("span", { class: "value diff" });
     this.key = h("div", {});
     this.aloud = h("p", { class: "aloud", role: "status" });
     this.sign = h("b", { class: "sign" });
@@ -149,7 +151,7 @@ export class Histogram {
     this.answer = h("div", { class: "answer" }, this.told, this.soFar);
     this.line = h("p", { class: "count" }, h("span", { "aria-hidden": "true" }, this.count, " ", this.of), this.again);
     this.node = h("section", { class: "stage filling" },
-      h("div", { class: "bars" }, h("div", { class: "top" }, this.name, this.line), h("div", {}, this.names, this.rows, h("div", { class: "cell axis", "aria-hidden": "true" }, this.unit, h("span", { class: "value exactly" }), this.axis))),
+      h("div", { class: "bars" }, h("div", { class: "top" }, this.name, this.line), h("div", {}, this.names, this.rows, h("div", { class: "cell axis", "aria-hidden": "true" }, this.unit, h("span", { class: "value exactly" }), this.axis, this.points))),
       h("div", { class: "aside" }, this.answer, this.key, this.aloud));
   }
 
@@ -182,6 +184,7 @@ export class Histogram {
     say(this.name, heading);
     say(this.again, texts.again);
     say(this.unit, texts.unit);
+    say(this.points, texts.points);
     this.rows.setAttribute("aria-label", conclusion);
     this.parts = labels.map((label, row) => {
       const [value, room] = ["diff", "room"].map((name) => h("span", { class: `value ${name}` })), strip = new Strip(exact[row], control);
@@ -191,8 +194,9 @@ export class Histogram {
     const last = this.frames.at(-1);
     this.node.classList.toggle("even", exact.every((p, row) => isEven(last.low[row] - p, last.high[row] - p)));
     const sides = h("span", { class: "sides", "aria-hidden": "true" }, ...texts.sides.map((words) => h("span", {}, words)));
-    const column = (sign, words, name) => h("span", { class: `value ${name}` }, h("i", { class: sign }), words);
-    this.names.replaceChildren(h("span", {}), column("exact", texts.exactly, "exactly"), sides, column("dot", texts.samples, "diff"), column("band", texts.room, "room"));
+    const column = (sign, words, name) => h("span", { class: `value ${name}` }, sign ? h("i", { class: sign }) : "", words);
+    const ending = labels.some((label) => label.includes("…")) ? texts.ending : "";
+    this.names.replaceChildren(h("span", { class: "value ending" }, ending), column("", texts.exactly, "exactly"), sides, column("dot", texts.samples, "diff"), column("band", texts.room, "room"));
     this.rows.replaceChildren(...this.parts.map((one) => one.node));
     const key = makeKey({ ...texts, signs: (texts.signs ?? []).filter(([sign]) => labels.some((label) => label.includes(sign))) });
     this.key.replaceWith(key);
@@ -205,7 +209,7 @@ export class Histogram {
     say(this.word, answer.words);
     say(this.number, answer.number);
     show(this.number, Boolean(answer.number));
-    this.because.replaceChildren(answer.details, ...answer.links.flatMap(({ words, href }, i) => [i ? ", " : " ", href ? h("a", { href, target: "_blank", rel: "noopener" }, words) : words]), answer.links.length ? "." : "");
+    say(this.because, answer.details);
   }
 
   /** Make the key's line of the control a box to tick. item: the line, null where there is no control. */
@@ -261,7 +265,7 @@ export class Histogram {
       return tick;
     }));
     const outside = this.key.querySelector(".of-outside");
-    if (outside) show(outside, this.parts.some((_, row) => isOutside(frame, row)));
+    if (outside) outside.classList.toggle("unseen", !this.parts.some((_, row) => isOutside(frame, row)));
     this.node.classList.toggle("underway", !there); // the answer keeps its place until the bars have arrived
     say(this.soFar, there ? "" : fill(texts.soFar, { n: number(n) }));
     if (there && answer) say(this.aloud, `${answer.words} ${answer.number} ${answer.details}`);

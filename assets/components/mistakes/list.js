@@ -1,27 +1,21 @@
 // Bugs as rows, in groups by the samples that show them. A row says what goes wrong and where it was found; a click chooses it.
-// Closed, the list shows whole rows, the chosen one among them, and on a phone this one alone, between the ways to its neighbors; a button opens it.
+// Closed, one line says which bug is shown, beside the way to the next; its button opens the list, and a choice closes it.
 
 import { fill } from "../lib/fill.js";
 import { h, say } from "../lib/dom.js";
 
-const CLOSED = 504; // px, most that a closed list takes
-const PHONE = "(max-width: 640px)";
-
 export class List {
   constructor() {
-    this.list = h("nav", { class: "mistakes" });
-    this.pick = h("span", {});
-    this.guess = h("button", { type: "button", class: "button outline" });
-    this.guess.addEventListener("click", () => this.choose(this.game));
+    this.place = h("span", { class: "mistakesPlace" });
     this.more = h("button", { type: "button", class: "button mistakesMore" });
     this.more.addEventListener("click", () => this.open(!this.isOpen));
-    this.steps = [["‹", -1], ["›", 1]].map(([sign, way]) => {
-      const button = h("button", { type: "button", class: "button mistakesStep" }, sign);
-      button.addEventListener("click", () => this.step(way));
-      return button;
-    });
-    this.row = h("div", { class: "mistakesRow" }, this.steps[0], this.list, this.steps[1]);
-    this.node = h("div", { class: "stage mistakesStage" }, h("div", { class: "mistakesPick" }, this.pick, this.guess), this.row, this.more);
+    this.next = h("button", { type: "button", class: "button mistakesNext" });
+    this.next.addEventListener("click", () => this.step());
+    this.guess = h("button", { type: "button", class: "button outline mistakesPlay" });
+    this.guess.addEventListener("click", () => this.choose(this.game));
+    this.groups = h("div", { class: "mistakesGroups" });
+    this.list = h("nav", { class: "mistakes" }, this.guess, this.groups);
+    this.node = h("div", { class: "stage mistakesStage" }, h("div", { class: "mistakesPick" }, this.place, h("div", {}, this.more, this.next)), this.list);
     this.rows = new Map();
   }
 
@@ -33,68 +27,47 @@ export class List {
       this.said = said;
       this.rows.clear();
       this.game = game.id;
-      say(this.pick, texts.pick);
+      say(this.next, texts.next);
       say(this.guess, game.title);
       this.guess.title = game.about;
       this.list.setAttribute("aria-label", texts.label);
-      [texts.before, texts.next].forEach((words, place) => this.steps[place].setAttribute("aria-label", words));
-      this.list.replaceChildren(...groups.map((group) => h("section", {}, h("h3", {}, group.title), h("ul", {}, ...group.rows.map((row) => this.makeRow(row))))));
-      [...this.rows.values()].slice(0, texts.last).forEach(({ item }, at) => item.append(h("span", { class: "place", "aria-hidden": "true" }, fill(texts.place, { n: at + 1 }))));
-      this.open(false);
+      this.groups.replaceChildren(...groups.map((group) => h("section", {}, h("h3", {}, group.title), h("ul", {}, ...group.rows.map((row) => this.makeRow(row, group.title))))));
+      this.open(opened);
     }
     if (chosen === this.chosen) return;
     this.chosen = chosen;
-    this.guess.classList.toggle("ready", chosen === this.game);
     for (const [id, { item, button }] of this.rows) {
       item.classList.toggle("chosen", id === chosen);
       if (id === chosen) button.setAttribute("aria-current", "true");
       else button.removeAttribute("aria-current");
     }
-    this.row.classList.toggle("none", !this.rows.has(chosen)); // the game: a phone has no row to show
-    if (window.matchMedia(PHONE).matches) this.open(opened);
-    this.showChosen();
+    const at = [...this.rows.keys()].indexOf(chosen);
+    say(this.place, at < texts.last ? fill(texts.place, { n: at + 1 }) : (this.rows.get(chosen)?.group ?? ""));
+    this.open(opened);
   }
 
-  /** Choose a neighbor in the list, from its end its beginning. */
-  step(way) {
+  /** Choose the next of the list, after its end its beginning. */
+  step() {
     const ids = [...this.rows.keys()];
-    this.choose(ids.at((ids.indexOf(this.chosen) + way) % ids.length));
+    this.choose(ids[(ids.indexOf(this.chosen) + 1) % ids.length]);
   }
 
-  makeRow({ id, title, where, label }) {
+  makeRow({ id, title, where, label }, group) {
     const button = h("button", { type: "button" }, title);
-    button.addEventListener("click", () => this.choose(id));
-    const links = where.flatMap(({ words, href }, i) => [i ? ", " : "", href ? h("a", { href, target: "_blank", rel: "noopener" }, words) : words]);
-    const item = h("li", {}, button, h("span", { class: "found" }, label), h("p", { class: "where" }, ...links));
-    this.rows.set(id, { item, button });
+    button.addEventListener("click", () => (id === this.chosen ? this.open(false) : this.choose(id)));
+    const item = h("li", {}, button, h("span", { class: "found" }, label), h("p", { class: "where" }, where));
+    this.rows.set(id, { item, button, group });
     return item;
   }
 
   open(on) {
     this.isOpen = on;
-    this.row.classList.toggle("open", on);
-    say(this.more, on ? this.texts.fewer : `${this.texts.more} ↓`);
+    this.list.classList.toggle("off", !on);
+    say(this.more, `${this.texts.more} ${on ? "▴" : "▾"}`);
     this.more.setAttribute("aria-expanded", String(on));
-    this.showChosen();
   }
 
-  /** Ends a closed list on a whole row: from its first row on, or else the chosen row is the last. */
-  showChosen() {
-    const { list } = this, endOf = (item) => item.offsetTop + item.offsetHeight;
-    list.style.height = "";
-    if (this.isOpen || window.matchMedia(PHONE).matches) return;
-    const items = [...this.rows.values()].map(({ item }) => item), head = list.querySelector("h3")?.offsetHeight ?? 0;
-    let last = this.rows.get(this.chosen)?.item, top = 0;
-    if (last && endOf(last) > CLOSED) top = items.find((item) => endOf(last) - item.offsetTop + head <= CLOSED).offsetTop - head;
-    else last = items.findLast((item) => endOf(item) <= CLOSED);
-    if (!last || !list.clientHeight) return;
-    list.style.height = `${endOf(last) - top}px`;
-    list.scrollTop = top;
-  }
-
-  resize() {
-    this.showChosen();
-  }
+  resize() {}
 
   close() {}
 }

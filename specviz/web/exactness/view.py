@@ -199,7 +199,7 @@ def _show_samples(state: ExactnessState) -> None:
         frames,
         heading,
         words.build_verdict(state),
-        texts=TEXTS | {"answerFirst": "top"},
+        texts=TEXTS | {"answerFirst": "top", "more": words.describe_more(state, max(STEPS))},
         is_live=state.has_own_result,
         control=control,
     )
@@ -209,7 +209,7 @@ def _show_samples(state: ExactnessState) -> None:
 def show_details(state: ExactnessState) -> None:
     """One quiet line: the settings, what is not drawn, and where the samples come from."""
     said = [
-        f"Models: {name_pair(state.question.settings.pair)}",
+        words.describe_models(name_pair(state.question.settings.pair), state.models),
         describe_conditions(state.question.settings),
         *describe_origin(state),
         words.describe_undrawn(state.shown_result),

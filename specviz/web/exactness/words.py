@@ -22,6 +22,7 @@ from specviz.web.common.side_by_side.words import (
     describe_excess,
     describe_rejection,
     explain_distance,
+    format_percent,
 )
 from specviz.web.exactness.state import AT_ONCE, SERVER_SAMPLES, SOURCES, ExactnessQuestion, ExactnessState
 
@@ -46,9 +47,28 @@ def build_verdict(state: ExactnessState) -> PageVerdict:
         return PageVerdict("rejected", f"Not exact: {samples} do not follow the target’s distribution.", details)
     if found.verdict == NOTHING_TESTED:
         return PageVerdict("untold", "Nothing was tested.", f"{who}: {samples}, and {NO_DRAFT}")
-    verdict, unreached = describe_agreement(found), describe_unreached(found.exercised, state.question.source == "target")
+    verdict = describe_agreement(found)
+    unreached = describe_unreached(found.exercised, state.question.source == "target")
     more = unreached if verdict.mark == "consistent" else [announce_next_test(state)]
     return replace(verdict, details=" ".join(filter(None, (verdict.details, *more))))
+
+
+def describe_models(name: str, models: Mapping[str, Any]) -> str:
+    """The pair, and how large its models are where that is known. name: of the pair."""
+    sizes = [
+        f"{role} {models[role]['parameters'] / 1e6:,.0f} million"
+        for role in ("target", "draft")
+        if models.get(role, {}).get("parameters", 0) >= 1e6
+    ]
+    return f"Models: {name}" + (f" ({', '.join(sizes)} parameters)" if sizes else "")
+
+
+def describe_more(state: ExactnessState, count: int) -> str:
+    """What ``count`` more samples would add to the picture and to the test; nothing before the first samples."""
+    if not (n := state.shown_result.n):
+        return ""
+    narrower = TEXTS["more"].format(count=f"{count:,}", share=format_percent(1.0 - (n / (n + count)) ** 0.5))
+    return f"{narrower} {announce_next_test(state)}"
 
 
 def describe_limits(state: ExactnessState) -> str:
@@ -110,11 +130,11 @@ def build_seed_verdict(p_values: SeedPValues) -> PageVerdict:
     if runs < SEEDS:
         return PageVerdict("waiting", f"{runs} of {SEEDS} runs so far.", "The answer comes when all are there.")
     if p_values.is_uniform:
-        return PageVerdict("consistent", "As even as chance allows.", "No dot is outside its room.")
+        return PageVerdict("consistent", "As even as chance allows.", "No dot is outside the blue.")
     return PageVerdict(
         "rejected",
         "Not spread evenly.",
-        "Some dots are outside their rooms, which happens to an exact decoder once in 100 times.",
+        "Some dots are outside the blue, which happens to an exact decoder in 1 of 100 tests.",
     )
 
 

@@ -1,4 +1,4 @@
-"""One visitor's question on Break it: which mistake, or the game, and what was sampled with and without it. Plain records, no torch."""
+"""One visitor's question on Find the bug: which mistake, or the game, and what was sampled with and without it. Plain records, no torch."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class MistakeState(SamplingState):
     """A mistake with everything sampled for it."""
 
     empty = MistakeResult()
-    is_list_open = False  # whether the list opens with all its rows, which a phone hides otherwise
+    is_list_open = False  # whether the list of bugs opens by itself
 
     def reset_findings(self) -> None:
         super().reset_findings()

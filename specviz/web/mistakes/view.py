@@ -1,4 +1,4 @@
-"""The page Break it on screen: the game; then the list of mistakes, and the samples of the chosen one with the verdict."""
+"""The page Find the bug on screen: the game; then the list of mistakes, and the samples of the chosen one with the verdict."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _game = Component("mistakes/game")
 
 @end_with_row("mistakes")
 def show_page() -> None:
-    """Draw the page Break it."""
+    """Draw the page Find the bug."""
     state = session.open_state("mistakes", session.make_opener(MistakeState, MistakeQuestion))
     show_page_head("mistakes", words.TEXTS["game"]["lede"] if state.question.is_hidden else words.TEXTS["lede"])
     question, problems = show_fields(state)
@@ -46,18 +46,16 @@ def show_page() -> None:
             show_notes([*problems, *state.notices], "mistakes-notes-fields")
             show_game(state)
         return
-    listed, shown = st.container(key="mistakes-columns").columns([5, 9], gap="medium")
-    with listed:
-        show_list(state)
-    with shown, open_screen("mistakes", "samples"):
+    show_list(state)
+    with open_screen("mistakes", "samples"):
         show_notes(problems, "mistakes-notes-fields")
         show_samples(state)
     if state.shown_result.arms is None:
         return
-    said = [words.describe_run(state), words.describe_undrawn(state), *describe_origin(state)]
-    st.container(key="mistakes-conditions").caption(
-        escape_markdown(" ".join(filter(None, said)), ALL_SIGNS)
-    )  # it holds what a visitor typed
+    said = escape_markdown(  # it holds what a visitor typed
+        " ".join(filter(None, (words.describe_run(state), words.describe_undrawn(state), *describe_origin(state)))), ALL_SIGNS
+    )
+    st.container(key="mistakes-conditions").caption(f"{words.describe_reports(state.question.mistake)} {said}".strip())
     if pair := words.choose_texts(state):
         with open_screen("mistakes", "texts"):
             show_texts(state, pair)
@@ -130,12 +128,10 @@ def show_samples(state: MistakeState) -> None:
         st.container(key="mistakes-empty").caption("The bars appear here as soon as the models are loaded.")
         return
     _show_buttons(state)
-    verdict = words.build_verdict(state)
     payload = build_histogram(
         build_result_frames(state.shown_result, few=True),
         words.build_mistake_heading(question),
-        verdict,
-        words.list_verdict_links(question, verdict),
+        words.build_verdict(state),
         texts=HISTOGRAM | {"answerFirst": "top"},
         is_live=state.has_own_result,
     )

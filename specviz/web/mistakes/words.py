@@ -1,4 +1,4 @@
-"""What the page Break it says: the list of mistakes, what each does, when it was detected, what sampling cannot show, and what speed tells."""
+"""What the page Find the bug says: the list of mistakes, what each does, when it was detected, what sampling cannot show, and what speed tells."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from specviz.evidence.testing.results import NO_DRAFT, NOTHING_TESTED, SIZES, de
 from specviz.records import load_toml
 from specviz.statistics.finding import format_p_for_table
 from specviz.web.common import html
-from specviz.web.common.html import TextLine
+from specviz.web.common.html import ALL_SIGNS, TextLine, escape_markdown
 from specviz.web.common.pairs import name_pair
 from specviz.web.common.side_by_side.state import load_recorded_samples
 from specviz.web.common.side_by_side.words import (
@@ -53,22 +53,16 @@ def build_groups() -> list[dict[str, Any]]:
         shown_by: int | str = needed.get(mistake.id, "open") if group == "sampled" else group
         label = _describe_found(mistake, needed.get(mistake.id), results[mistake.id].n if mistake.id in results else 0)
         groups[shown_by].append(
-            {"id": mistake.id, "title": name_mistake(mistake), "where": _list_first_report(mistake), "label": label}
+            {"id": mistake.id, "title": name_mistake(mistake), "where": name_first_report(mistake), "label": label}
         )
     texts = TEXTS["groups"]
     titles = {name: texts["found"].format(n=f"{name:,}") if isinstance(name, int) else texts[name] for name in groups}
     return [{"title": titles[name], "rows": rows} for name, rows in groups.items() if rows]
 
 
-def _list_first_report(mistake: PublishedMistake) -> list[dict[str, str]]:
-    """Where a row says that it was found."""
-    reports = list_reports(mistake)[:1] or [(TEXTS["groups"]["unreported"], "")]
-    return [{"words": words, "href": href} for words, href in reports]
-
-
 def build_list_texts() -> dict[str, str | int]:
     """Words around the list, and the number of bugs, which are its first rows."""
-    names = ("label", "pick", "more", "fewer", "before", "next", "place")
+    names = ("label", "more", "next", "place")
     return {name: TEXTS["groups"][name].format(all=len(list_wrong()), n="{n}") for name in names} | {"last": len(list_wrong())}
 
 
@@ -114,9 +108,17 @@ def list_reports(mistake: PublishedMistake) -> list[tuple[str, str]]:
     return [(_name_report(words, address), address) for words, address in mistake.threads]
 
 
-def list_more_reports(mistake: PublishedMistake) -> list[tuple[str, str]]:
-    """The reports beside the first, which stands in the list."""
-    return list_reports(mistake)[1:]
+def name_first_report(mistake: PublishedMistake) -> str:
+    """Who reported it, by the first report."""
+    return next((words for words, _ in list_reports(mistake)), TEXTS["groups"]["unreported"])
+
+
+def describe_reports(mistake: PublishedMistake) -> str:
+    """Who reported it, as markdown with a link for each report that has an address; empty where no report is known."""
+    links = [
+        f"[{escape_markdown(words, ALL_SIGNS)}]({address})" if address else words for words, address in list_reports(mistake)
+    ]
+    return f"{TEXTS['reported']} {', '.join(links)}." if links else ""
 
 
 def _name_report(words: str, address: str) -> str:
@@ -157,33 +159,25 @@ def describe_enumeration(mistake: PublishedMistake | None, toy: float) -> str:
 
 
 def build_verdict(state: MistakeState) -> PageVerdict:
-    """What the samples say of the wrong decoder. Who else reported it than the list names follows the details."""
+    """What the samples say of the wrong decoder."""
     mistake, result, rejected = state.question.mistake, state.shown_result, state.first_rejection
-    reported = TEXTS["more_reports"] if list_more_reports(mistake) else ""
     if mistake.tier == "exact":
-        return PageVerdict(
-            "exact", UNSAMPLED_TIERS["exact"]["verdict"], f"{UNSAMPLED_TIERS['exact']['instead']} {reported}".strip()
-        )
+        return PageVerdict("exact", UNSAMPLED_TIERS["exact"]["verdict"], UNSAMPLED_TIERS["exact"]["instead"])
     if rejected:
         excess = describe_excess(result.arms[1]) or f"{count_samples(rejected.n)} were enough"
-        return PageVerdict("rejected", "Not exact.", f"{excess[0].upper()}{excess[1:]}. {reported}".strip())
+        return PageVerdict("rejected", "Not exact.", f"{excess[0].upper()}{excess[1:]}.")
     if not mistake.can_be_sampled:
         tier = UNSAMPLED_TIERS[mistake.tier]
-        return PageVerdict("unshown", tier["verdict"], f"{tier['instead']} {reported}".strip())
-    if early := build_early_verdict(state, "Draw samples: dots outside their blue rooms show the bug."):
+        return PageVerdict("unshown", tier["verdict"], tier["instead"])
+    if early := build_early_verdict(state, "Draw samples: dots outside the blue show the bug."):
         return early
     if result.n == result.same:
         words = f"On this text the two decoders wrote the same in all {result.n:,} samples: with the same random numbers the bug changes nothing here."
-        return PageVerdict("untold", words, f"Try another text, in Settings. {reported}".strip())
+        return PageVerdict("untold", words, "Try another text, in Settings.")
     found = result.looks[-1][1]
     if found.verdict == NOTHING_TESTED:
         return PageVerdict("untold", "Nothing was tested.", f"{count_samples(found.n)} of the wrong rule, and {NO_DRAFT}")
-    return PageVerdict("untold", "samples show no difference on this text.", reported, f"{found.n:,}")
-
-
-def list_verdict_links(question: MistakeQuestion, verdict: PageVerdict) -> list[tuple[str, str]]:
-    """What follows the details of a verdict: the reports beside the first, where it announces them."""
-    return list_more_reports(question.mistake) if verdict.details.endswith(TEXTS["more_reports"]) else []
+    return PageVerdict("untold", "samples show no difference on this text.", "", f"{found.n:,}")
 
 
 def explain_verdict(state: MistakeState) -> str:

@@ -54,7 +54,7 @@ def test_right_decoders_are_consistent_and_say_what_could_have_been_seen(page_pa
         noticed = round(1000 * one.result.looks[-1][0].detectable_tv)
         assert 10 <= noticed < 100
         assert (
-            f"This tests only these tokens, after this one prompt. A bug that changes {noticed / 10:.1f}% of the texts would be caught 99 times in 100."
+            f"This tests only these tokens, after this one prompt. A bug that moves {noticed / 10:.1f}% of the samples between the {one.result.looks[-1][0].cells} groups of texts tested would be caught (power 99%)."
             in said.details
         )
         assert "several texts" in words.describe_limits(one) and "next test comes at 100,000" in words.describe_limits(one)

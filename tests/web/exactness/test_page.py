@@ -170,7 +170,11 @@ def test_the_answer_counts_texts_and_the_distance_stands_in_the_fold():
     one = ExactnessState(ExactnessQuestion(load_recorded_samples().exactness.settings))
     found = one.shown_result.looks[-1][0]
     assert words.build_verdict(one).details.endswith(
-        f"This tests only these tokens, after this one prompt. {describe_power(found.detectable_tv)}"
+        f"This tests only these tokens, after this one prompt. {describe_power(found.detectable_tv, found.cells)}"
+    )
+    assert (
+        words.describe_more(one, 10_000)
+        == "10,000 more samples narrow the blue by 4.7%. The next test comes at 1,000,000 samples."
     )
     more = words.describe_limits(one)
     assert f"a total variation distance of {found.detectable_tv:.2g}, on the {found.cells} cells" in more
@@ -180,7 +184,7 @@ def test_the_answer_counts_texts_and_the_distance_stands_in_the_fold():
 def test_the_smallest_bug_that_is_caught_is_a_percentage_of_texts_with_two_digits():
     shares = {0.34: "34%", 0.098: "9.8%", 0.013: "1.3%", 0.0052: "0.52%", 1.0: "100%"}
     for share, percent in shares.items():
-        assert describe_power(share) == f"A bug that changes {percent} of the texts would be caught 99 times in 100."
+        assert describe_power(share).startswith(f"A bug that moves {percent} of the samples between the groups of texts tested")
 
 
 def test_what_many_runs_say_waits_for_all_of_them():
@@ -210,7 +214,7 @@ def test_the_words_for_who_cannot_see_it_say_what_is_so():
     assert describe_excess(off) == "“a” came 70 times in 100, not 50"
     assert describe_excess(build_three_cells(counts=(55, 1, 44))).startswith("“<b>$x$ …” came once in 100, not ")
     assert describe_excess(build_three_cells(counts=(80, 10, 10))) == "“a” came 80 times in 100, not 50", "the farthest of two"
-    assert describe_excess(build_three_cells()) == "", "no dot is outside its room"
+    assert describe_excess(build_three_cells()) == "", "no dot is outside the blue"
     (diamonds,) = [trace for trace in cell_shares.plot_cells(off, 1.0).data if trace.name == results.BEYOND]
     assert (list(diamonds.x), list(diamonds.y)) == ([0.7], [2])
     assert "no samples yet" in build_three_cells(0, (0, 0, 0)).conclusion

@@ -1,4 +1,4 @@
-"""Break it, what its samples say: both sides use the same random numbers, tests detect the mistake, a secret is kept."""
+"""Find the bug, what its samples say: both sides use the same random numbers, tests detect the mistake, a secret is kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-// Break it opens with the front page's game: the samples of a seed in place of the day's.
+// Find the bug opens with the front page's game: the samples of a seed in place of the day's.
 
 import { h } from "../../lib/dom.js";
 import { Game } from "../../lib/game.js";
@@ -23,7 +23,7 @@ class SeedGame extends Game {
 class GameView {
   constructor({ texts }) {
     this.aloud = h("p", { class: "aloud", role: "status" });
-    this.all = h("button", { type: "button", class: "older all" }, texts.bugs);
+    this.all = h("button", { type: "button", class: "all" }, texts.bugs);
     this.all.addEventListener("click", () => this.send("chosen", ""));
     this.game = new SeedGame(this, texts, [countNext], [this.all]);
     this.node = h("section", { class: "stage play" }, this.game.node, this.aloud);

@@ -58,7 +58,6 @@ def build_histogram(
     frames: Mapping[str, Any],
     heading: str,
     verdict: PageVerdict | None = None,
-    links: Sequence[tuple[str, str]] = (),
     texts: Mapping[str, Any] = TEXTS,
     is_live: bool = False,
     control: CellShares | None = None,
@@ -69,18 +68,14 @@ def build_histogram(
         frames: As ``build_frames`` returns them.
         heading: What stands over the rows.
         verdict: Shown once the last bars have arrived; None: no answer.
-        links: After the verdict's details, words and addresses.
         texts: Of the component, with the keys of TEXTS.
         is_live: Whether the visitor has waited for the samples, so that the bars arrive at once.
         control: As many samples without a draft, shown beside them.
     """
     answer = None
     if verdict is not None:
-        answer = {
-            "mark": verdict.mark, "words": verdict.words, "details": verdict.details, "number": verdict.number,
-            "links": [{"words": words, "href": address} for words, address in links],
-        }  # fmt: skip
-    said = dict(texts) | {"without": texts["without"] if control else ""}
+        answer = {name: getattr(verdict, name) for name in ("mark", "words", "details", "number")}
+    said = dict(texts) | {"without": texts["without"].format(n=f"{control.n:,}") if control else ""}
     if any(SPACE in label for label in frames["labels"]) and said.get("space"):
         said["signs"] = [said["space"], *said["signs"]]
     drawn = {**frames, "heading": heading, "answer": answer, "texts": said, "live": is_live}

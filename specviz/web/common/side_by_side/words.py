@@ -1,4 +1,4 @@
-"""What tests of samples found, in words: what Exactness test and Break it share."""
+"""What tests of samples found, in words: what Exactness test and Find the bug share."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def format_odds(p: float) -> str:
 
 def describe_detectable(found: InterimTest) -> str:
     """What would have been detected."""
-    test, caught = found.tests[0], describe_power(found.detectable_tv)
+    test, caught = found.tests[0], describe_power(found.detectable_tv, found.cells)
     return caught if test.df else f"{test.note} {caught}"
 
 
@@ -115,7 +115,7 @@ def write_plain_labels(labels: Sequence[str]) -> list[str]:
 def describe_excess(shares: CellShares) -> str:
     """Where the samples are farthest from the exact distribution, as a clause: “woman who” came 23 times in 100, not 62.
 
-    Empty where all are in their rooms: the test then found a difference that no single text shows.
+    Empty where all are inside what chance leaves: the test then found a difference that no single text shows.
     """
     one = shares.rows
     counts = {label: (count, one.n * prob) for label, count, prob in zip(one.labels, one.counts, one.probs, strict=True)}
@@ -139,16 +139,19 @@ def format_percent(share: float) -> str:
     return "100%" if share > 0.995 else f"{100.0 * share:.2g}%"
 
 
-def describe_power(share: float) -> str:
-    """How small a difference a test detects 99 times in 100. share: the total variation distance."""
-    return f"A bug that changes {format_percent(share)} of the texts would be caught 99 times in 100."
+def describe_power(share: float, cells: int | None = None) -> str:
+    """How small a difference a test detects 99 times in 100. share: the total variation distance on its cells; cells: how many, if known.
+
+    The rows of a chart are other groups: of two neighbors the test may see only the sum.
+    """
+    return str(TEXTS["power"].format(share=format_percent(share), groups=f"{cells:,} groups" if cells else "groups"))
 
 
 def explain_distance(found: InterimTest) -> str:
     """What the percentage of ``detectable`` is, for the fold."""
     if not found.tests[0].df:
         return ""
-    return f"“Changes {format_percent(found.detectable_tv)} of the texts” means a total variation distance of {found.detectable_tv:.2g}, on the {found.cells} cells of that test."
+    return f"“Moves {format_percent(found.detectable_tv)} of the samples” means a total variation distance of {found.detectable_tv:.2g}, on the {found.cells} cells of that test."
 
 
 def describe_conditions(settings: Settings) -> str:

@@ -1,4 +1,4 @@
-"""The samples that Exactness test and Break it open with: those of the question asked first, what the page would draw, told as recorded."""
+"""The samples that Exactness test and Find the bug open with: those of the question asked first, what the page would draw, told as recorded."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def test_the_histogram_fills_by_the_counts_that_were_drawn():
     assert payload["conclusion"] == result.arms[0].conclusion and payload["live"] is False
 
 
-def test_break_it_and_classroom_count_the_same_texts_that_begin_alike():
+def test_find_the_bug_and_classroom_count_the_same_texts_that_begin_alike():
     """Both draw the same recorded samples: a bar “woman …” and those of its endings hold as many as Classroom's bar “woman”."""
     record = load_recorded_samples().find_mistake(EXAMPLE_MISTAKE)
     compared = 0
