@@ -53,18 +53,18 @@ def show_question_fields(
 
 def show_controls(
     name: str, state: MeasurementState, question: Any, problems: list[str], build_offer: Callable[[Any], ExportOffer],
-    label: str, work: Work, about: str, places: tuple[Any, Any] | None = None,
+    label: str, work: Work, about: str, place: Any = None, progress: Any = None,
 ) -> None:  # fmt: skip
-    """Draw what follows the fields: problems, export, the button that measures, and its progress. places: of both; None: here."""
+    """Draw what follows the fields: problems, export, the button that measures in ``place``, or here, and its progress there, or in ``progress``."""
     state.choose(question)
     show_notes(problems, f"{name}-notes-fields")
     session.sync_address(state)
     export_fold.show_export_fold(name, lambda: build_offer(state))
-    button, progress = places or (st.container(), st.container())
-    with button, st.container(horizontal=True, vertical_alignment="center", key=f"{name}-buttons"):
+    place = st.container() if place is None else place
+    with place, st.container(horizontal=True, vertical_alignment="center", key=f"{name}-buttons"):
         session.show_work_button(st, state, label, f"{name}-run", work, state.question, type="primary")
         st.caption(about)
-    with progress:
+    with place if progress is None else progress:
         session.show_progress(name)
         show_notes(state.failures, f"{name}-notes-failed")  # beside the button that was pressed
     show_notes(state.notes, f"{name}-notes-live")

@@ -72,7 +72,8 @@ def show_page() -> None:
         "Measure every setup",
         work.measure_setups,
         TEXTS["about"],
-        (own, progress),
+        own,
+        progress,
     )
     one, kind = state.partial_result or state.shown_result, session.get_theme()
     if one is None:
