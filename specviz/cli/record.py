@@ -294,7 +294,7 @@ def record_samples(settings: Settings, options: argparse.Namespace, progress: Pr
         part = progress.make_part(parts + number, 2 * parts)
         records.append(record_mistake(pair, name, specs, most, part))
     found = RecordedSamples(exact, tuple(records))
-    return RecordedText(found.to_json(), f"{exact.result.n:,} samples, and those of {len(records)} questions of Find the bug")
+    return RecordedText(found.to_json(), f"{exact.result.n:,} samples, and those of {len(records)} questions of Break it")
 
 
 def record_games(settings: Settings, options: argparse.Namespace, progress: Progress) -> RecordedText:
@@ -324,7 +324,7 @@ RECORDINGS = {  # name on the command line, of the file and, except for the open
     "setups": Recording(
         "the target of Serving limits, served in several ways", record_setups, gamma=FASTEST_GAMMA, least={"continuations": 2}
     ),
-    "samples": Recording("samples and their tests, of Exactness test and Find the bug", record_samples, samples=100_000),
+    "samples": Recording("samples and their tests, of Exactness test and Break it", record_samples, samples=100_000),
     "games": Recording("samples of wrong decoders for the front page", record_games),
     "costs": Recording(
         "a cost model of this machine, for plan --costs and the pages about speed",

@@ -203,7 +203,7 @@ def test_the_first_screen_holds_a_whole_picture_its_answer_and_at_most_three_con
     page.close()
 
 
-@pytest.mark.slow  # the same on Find the bug is fast
+@pytest.mark.slow  # the same on Break it is fast
 def test_long_work_stops_within_a_moment_and_a_change_stands_in_the_address_and_opens_elsewhere(page, server, browser):
     open_exact(page, server, "?prompt=Once+upon&length=4")
     page.get_by_role("button", name="Settings", exact=True).click()

@@ -1,4 +1,4 @@
-"""Find the bug in a real browser: the game, a list of bugs, bars that leave their boxes, a stop that is quick, nothing that scrolls sideways."""
+"""Break it in a real browser: the game, a list of bugs, bars that leave their boxes, a stop that is quick, nothing that scrolls sideways."""
 
 from __future__ import annotations
 

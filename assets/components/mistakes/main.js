@@ -1,4 +1,4 @@
-// Find the bug: the list of mistakes, the samples of the chosen one.
+// Break it: the list of mistakes, the samples of the chosen one.
 
 import { Histogram } from "../lib/histogram.js";
 import { mounted } from "../lib/mount.js";

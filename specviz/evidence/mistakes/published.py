@@ -68,6 +68,6 @@ def _build_mistake(name: str, table: dict[str, Any]) -> PublishedMistake:
 
 PUBLISHED_MISTAKES = {name: _build_mistake(name, table) for name, table in _TABLES["mistakes"].items()}
 REPORTED_EXACT = {name: _build_mistake(name, table) for name, table in _TABLES["exact"].items()}  # reported as mistakes, and none
-REPORTED = PUBLISHED_MISTAKES | REPORTED_EXACT  # what Find the bug shows
+REPORTED = PUBLISHED_MISTAKES | REPORTED_EXACT  # what Break it shows
 # by tier: the verdict of a page, and what shows these mistakes instead
 UNSAMPLED_TIERS: dict[str, dict[str, str]] = _TABLES["tiers"]

@@ -1,4 +1,4 @@
-"""Recorded samples of two decoders, one of them with a published mistake: the games of the front page and of *Find the bug*. No torch."""
+"""Recorded samples of two decoders, one of them with a published mistake: the games of the front page and of *Break it*. No torch."""
 
 from __future__ import annotations
 

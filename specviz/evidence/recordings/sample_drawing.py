@@ -1,4 +1,4 @@
-"""Draws the samples that *Exactness test* and *Find the bug* open with, as the pages draw them: ``specviz record samples``."""
+"""Draws the samples that *Exactness test* and *Break it* open with, as the pages draw them: ``specviz record samples``."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class DecoderSamplesRecord:
 
 @dataclass(frozen=True, slots=True)
 class MistakeSamplesRecord:
-    """Samples of Find the bug. mistake: its id; the rest as above."""
+    """Samples of Break it. mistake: its id; the rest as above."""
 
     settings: Settings
     mistake: str

@@ -1,4 +1,4 @@
-"""The export of Find the bug: both decoders' samples, tests and acceptance as a package."""
+"""The export of Break it: both decoders' samples, tests and acceptance as a package."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def build_offer(state: MistakeState) -> ExportOffer:
     """What can be exported; nothing until the texts are there."""
     if state.shown_result.arms is None:
         return ExportOffer(
-            "find-the-bug", note="Choose a mistake: the game has no samples of yours." if state.question.is_hidden else ""
+            "break-it", note="Choose a mistake: the game has no samples of yours." if state.question.is_hidden else ""
         )
     return ExportOffer.from_package(build_session_package(state))
 
@@ -89,7 +89,7 @@ def build_mistakes_package(
     record["curve"] = [dict(zip(CURVE, row, strict=True)) for row in distances]
     record["speeds"] = [dict(zip(SPEEDS, row, strict=True)) for row in accepted]
     tables |= {"curve.csv": lambda: (CURVE, distances), "speeds.csv": lambda: (SPEEDS, accepted)}
-    return Package("find-the-bug", "Find the bug", {"draws.json": record}, tables, pictures, tuple(captions), manifest)
+    return Package("break-it", "Break it", {"draws.json": record}, tables, pictures, tuple(captions), manifest)
 
 
 def _iterate_curve_rows(curve: DistanceCurve) -> Iterator[list[Any]]:

@@ -1,4 +1,4 @@
-"""The game that Find the bug opens with: recorded samples of two decoders, one of which has a mistake that was reported in a project."""
+"""The game that Break it opens with: recorded samples of two decoders, one of which has a mistake that was reported in a project."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One visitor's question on Find the bug: which mistake, or the game, and what was sampled with and without it. Plain records, no torch."""
+"""One visitor's question on Break it: which mistake, or the game, and what was sampled with and without it. Plain records, no torch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page Find the bug on screen: the game; then the list of mistakes, and the samples of the chosen one with the verdict."""
+"""The page Break it on screen: the game; then the list of mistakes, and the samples of the chosen one with the verdict."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _game = Component("mistakes/game")
 
 @end_with_row("mistakes")
 def show_page() -> None:
-    """Draw the page Find the bug."""
+    """Draw the page Break it."""
     state = session.open_state("mistakes", session.make_opener(MistakeState, MistakeQuestion))
     show_page_head("mistakes", words.TEXTS["game"]["lede"] if state.question.is_hidden else words.TEXTS["lede"])
     question, problems = show_fields(state)

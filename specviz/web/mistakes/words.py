@@ -1,4 +1,4 @@
-"""What the page Find the bug says: the list of mistakes, what each does, when it was detected, what sampling cannot show, and what speed tells."""
+"""What the page Break it says: the list of mistakes, what each does, when it was detected, what sampling cannot show, and what speed tells."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What runs in the queue for Find the bug: longer texts from the same random numbers, and samples of both decoders with their tests.
+"""What runs in the queue for Break it: longer texts from the same random numbers, and samples of both decoders with their tests.
 
 Each test is at a point of the curve.
 """

@@ -1,4 +1,4 @@
-"""The two decoders of Find the bug: one call gives what the engine gives, text by text; several calls share what they read of the target."""
+"""The two decoders of Break it: one call gives what the engine gives, text by text; several calls share what they read of the target."""
 
 from __future__ import annotations
 

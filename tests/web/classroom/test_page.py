@@ -246,7 +246,7 @@ def test_the_wall_shows_what_the_class_has_and_no_private_link(rooms, room, phon
         if kind == "vote":
             titles = {name_mistake(one) for one in PUBLISHED_MISTAKES.values()}
             offered = [option["name"] for option in rooms.store.find_current_task(room.code).content["options"]]
-            assert set(offered[:-1]) <= titles and offered[-1] == "No mistake", "the names that Find the bug shows"
+            assert set(offered[:-1]) <= titles and offered[-1] == "No mistake", "the names that Break it shows"
             for phase in ("after", "shown"):
                 assert "✓" not in "".join(list_html(open_page(wall=room.code)))
                 teacher(do="turn", task=number, phase=phase)

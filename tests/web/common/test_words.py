@@ -36,7 +36,7 @@ NOT_THESE = {  # word or sign of a number -> what to say instead
     r"tokens? (is|are|was|were) kept|keeps a draft token|kept (guess|draft token)(es|s)?": "accepted",
 }
 NUMBER = re.compile(r"(?<![\w.)\]…%])\.\d")  # such as .73
-QUIZ = r"guess(es|ed|ing)?"  # on Find the bug a visitor really guesses which decoder is wrong
+QUIZ = r"guess(es|ed|ing)?"  # on Break it a visitor really guesses which decoder is wrong
 UNREAD = {
     "id",
     "jsContent",

@@ -1,4 +1,4 @@
-"""Find the bug, what its samples say: both sides use the same random numbers, tests detect the mistake, a secret is kept."""
+"""Break it, what its samples say: both sides use the same random numbers, tests detect the mistake, a secret is kept."""
 
 from __future__ import annotations
 

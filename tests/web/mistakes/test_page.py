@@ -1,4 +1,4 @@
-"""Find the bug: the list is there without torch, both rules use the same random numbers, tests follow their plan, words say what is so.
+"""Break it: the list is there without torch, both rules use the same random numbers, tests follow their plan, words say what is so.
 
 Samples are fixed by their seeds; a right decoder is rejected with probability 0.001 over seeds, and the seeds here are the first tried.
 """

@@ -1,4 +1,4 @@
-// Find the bug opens with the front page's game: the samples of a seed in place of the day's.
+// Break it opens with the front page's game: the samples of a seed in place of the day's.
 
 import { h } from "../../lib/dom.js";
 import { Game } from "../../lib/game.js";

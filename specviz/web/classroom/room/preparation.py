@@ -49,7 +49,7 @@ def _prepare_sampling(ticket: Ticket, pair: LoadedPair, settings: Settings) -> d
 
 
 def list_votable_mistakes() -> list[str]:
-    """Mistakes that samples under VOTE can show, and that those of *Find the bug* do show."""
+    """Mistakes that samples under VOTE can show, and that those of *Break it* do show."""
     from specviz.evidence.mistakes.published import PUBLISHED_MISTAKES
     from specviz.web.common.side_by_side.state import load_recorded_samples
     from specviz.web.mistakes.state import find_rejection

@@ -1,4 +1,4 @@
-"""Shared by the exports of Exactness test and Find the bug: the cells of both decoders, and what each test found."""
+"""Shared by the exports of Exactness test and Break it: the cells of both decoders, and what each test found."""
 
 from __future__ import annotations
 

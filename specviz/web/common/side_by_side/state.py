@@ -1,4 +1,4 @@
-"""The state of Exactness test and Find the bug: a question, the samples drawn for it, and what was recorded. No torch, no Streamlit."""
+"""The state of Exactness test and Break it: a question, the samples drawn for it, and what was recorded. No torch, no Streamlit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tests of samples found, in words: what Exactness test and Find the bug share."""
+"""What tests of samples found, in words: what Exactness test and Break it share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two decoders sampled side by side, and tested at numbers of samples fixed beforehand: what Exactness test and Find the bug share.
+"""Two decoders sampled side by side, and tested at numbers of samples fixed beforehand: what Exactness test and Break it share.
 
 A shard is a pure function of (settings, first, count), so samples add up over clicks, and a click that is stopped loses only
 its last shard. Of a million samples only the counts stay. Torch is imported inside the work alone.

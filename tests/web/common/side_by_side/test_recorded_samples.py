@@ -1,4 +1,4 @@
-"""The samples that Exactness test and Find the bug open with: those of the question asked first, what the page would draw, told as recorded."""
+"""The samples that Exactness test and Break it open with: those of the question asked first, what the page would draw, told as recorded."""
 
 from __future__ import annotations
 
