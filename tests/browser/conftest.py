@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
+from specviz.static_site.build import write_site
 from tests.browser.chromium import CHROMIUM, FLAGS, need_browser
 from tests.browser.component_pages import SIZES, page_html
 from tests.browser.crowd import Visitor, open_at_once
@@ -167,20 +168,49 @@ def laptop(where: Browser | BrowserContext) -> Page:
     return page
 
 
+@pytest.fixture(scope="package")
+def site(tmp_path_factory) -> Path:
+    """Folder of the static edition."""
+    folder = tmp_path_factory.mktemp("edition") / "site"
+    write_site(folder)
+    return folder
+
+
+@pytest.fixture(scope="package")
+def component_tab(context) -> Page:
+    """A tab in which one component's page after the other is opened: a new tab takes longer than most of these tests."""
+    return context.new_page()
+
+
 @pytest.fixture
-def open_html(context):
-    """Opens a component's page without a server; the test fails if the page logs an error."""
+def open_html(component_tab):
+    """Opens a component's page without a server, in a browser that has kept nothing of the test before; the test fails if the page logs an error.
+
+    ``where``: a context in which it has a tab of its own.
+    """
     pages, problems = [], []
 
+    def hear_console(message) -> None:
+        if message.type == "error":
+            problems.append(message.text)
+
+    def hear_dialog(dialog) -> None:
+        problems.append("a script ran")
+        dialog.dismiss()
+
+    ears = {"pageerror": lambda error: problems.append(str(error)), "console": hear_console, "dialog": hear_dialog}
+
     def opener(html: str, address: str, size="1366", reduced=True, where: BrowserContext | None = None) -> Page:
-        page = (where or context).new_page()
-        pages.append(page)
+        page = where.new_page() if where else component_tab
+        if page in pages:
+            page.unroute_all()
+        else:
+            pages.append(page)
+            for event, hear in ears.items():
+                page.on(event, hear)
         width, height = SIZES[size]
         page.set_viewport_size({"width": width, "height": height})
-        page.emulate_media(reduced_motion="reduce" if reduced else "no-preference")
-        page.on("pageerror", lambda error: problems.append(str(error)))
-        page.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
-        page.on("dialog", lambda dialog: (problems.append("a script ran"), dialog.dismiss()))
+        page.emulate_media(media="screen", color_scheme="light", reduced_motion="reduce" if reduced else "no-preference")
         page.route("**/*", lambda route: route.fulfill(body=html, content_type="text/html"))
         page.goto(address)
         page.wait_for_function("window.ready")
@@ -188,7 +218,14 @@ def open_html(context):
 
     yield opener
     for page in pages:
-        page.close()
+        if page is not component_tab:
+            page.close()
+    if component_tab in pages:
+        component_tab.mouse.move(0, 0)
+        component_tab.evaluate("() => { localStorage.clear(); sessionStorage.clear(); }")
+        component_tab.unroute_all()
+        for event, hear in ears.items():
+            component_tab.remove_listener(event, hear)
     assert problems == []
 
 

@@ -1,19 +1,20 @@
-"""Every page by the rules of axe-core, light and dark: nothing serious is found. And each says its language and its name."""
+"""What opens over a page, the tour, the door of a room and the static edition by the rules of axe-core, light and dark: nothing serious is found.
+
+test_first_screen.py reads every page of the app so, in its one visit.
+"""
 
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect
 
-from specviz.static_site import build
 from specviz.static_site import document as edition
-from specviz.web.common.frame import PAGES
 from tests.browser.chromium import at_rest
 from tests.browser.component_pages import open_more
-from tests.browser.test_static_site import SHOWN
+from tests.browser.test_static_site import SHOWN, watch_origin
 
 GRAVE = ("serious", "critical")
 
@@ -30,17 +31,20 @@ IS_DARK = """() => {
 }"""
 
 
-def found_in_both_schemes(page) -> list[str]:
-    """What is found on a light page, and then, for what concerns colors, when the system turns dark."""
-    light = list_violations(page)
+RUN = "([within, options]) => axe.run(within || document, options).then((found) => found.violations)"
+
+
+def found_in_both_schemes(page, within: str = "") -> list[str]:
+    """What is found on a light page, and then, for what concerns colors, when the system turns dark. within: selector of a part; the page if none."""
+    light = list_violations(page, within=within)
     page.emulate_media(color_scheme="dark")
     page.wait_for_function(IS_DARK)
-    dark = list_violations(page, OF_COLORS)
+    dark = list_violations(page, OF_COLORS, within)
     page.emulate_media(color_scheme="light")
     return light + [f"dark: {one}" for one in dark]
 
 
-def list_violations(page, rules: tuple[str, ...] = ()) -> list[str]:
+def list_violations(page, rules: tuple[str, ...] = (), within: str = "") -> list[str]:
     """What axe finds on a page and calls serious or critical, with the first element of each finding. rules: of axe; all if none.
 
     Nothing may be fading in or out meanwhile. A page that looks at its work by itself may begin to while axe reads, so only what is found again counts.
@@ -51,7 +55,7 @@ def list_violations(page, rules: tuple[str, ...] = ()) -> list[str]:
     for _ in range(3):
         page.wait_for_function(STILL)
         options = {"resultTypes": ["violations"]} | ({"runOnly": list(rules)} if rules else {})
-        violations = page.evaluate("(options) => axe.run(options).then((found) => found.violations)", options)
+        violations = page.evaluate(RUN, [within, options])
         said = [
             f"{one['id']}: {one['help']} ({len(one['nodes'])}, {one['nodes'][0]['target']} {one['nodes'][0]['failureSummary']})"
             for one in violations
@@ -70,25 +74,6 @@ def eyes(browser):
     context.close()
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("edition") / "site"
-    build.write_site(folder)
-    return folder
-
-
-@pytest.mark.parametrize("name", PAGES)
-def test_a_page_of_the_app_has_no_serious_finding_and_says_its_language_and_name(eyes, server, name):
-    page = eyes.new_page()
-    page.goto(f"{server}/{name}")
-    page.wait_for_function("title => document.title === title", arg=f"{PAGES[name].title} · specviz")
-    at_rest(page)
-    page.locator(f"[class*='st-key-onward-{name}']").wait_for()
-    page.wait_for_load_state("networkidle")
-    assert found_in_both_schemes(page) == []
-    assert page.evaluate("document.documentElement.lang") == "en"
-
-
 def test_what_opens_over_a_page_has_no_serious_finding(eyes, server):
     page = eyes.new_page()
     page.goto(f"{server}/speed")
@@ -96,7 +81,7 @@ def test_what_opens_over_a_page_has_no_serious_finding(eyes, server):
         page.get_by_role("button", name=name).first.click()
         page.get_by_test_id("stPopoverBody").locator(within).first.wait_for()  # the server draws what is in it once it is open
         at_rest(page)
-        assert found_in_both_schemes(page) == [], name
+        assert found_in_both_schemes(page, "[data-testid=stPopoverBody], [data-testid=stPopover]") == [], name
         page.keyboard.press("Escape")
         page.get_by_test_id("stPopoverBody").wait_for(state="detached")
 
@@ -130,11 +115,13 @@ def test_the_door_of_a_room_has_no_serious_finding(eyes, server):
 
 
 @pytest.mark.parametrize("name", edition.PAGES)
-def test_a_page_of_the_static_edition_has_no_serious_finding(eyes, site, name):
-    page = eyes.new_page()
+def test_a_page_of_the_static_edition_opens_from_the_disk_and_has_no_serious_finding(eyes, site, name):
+    page, problems = eyes.new_page(), []
+    watch_origin(page, "file://", problems)
     page.goto((site / f"{name}.html").as_uri())
-    page.locator(SHOWN[name]).first.wait_for()
+    expect(page.locator(SHOWN[name]).first).to_be_visible()
     page.evaluate("document.fonts.ready")
+    assert problems == []
     assert found_in_both_schemes(page) == []
     assert page.evaluate("document.documentElement.lang") == "en"
 
@@ -147,3 +134,6 @@ def test_a_finding_is_found(eyes):
         ["button-name", "Buttons must have discernible text"],
         ["dark", "color-contrast"],
     ]
+    assert [re.split(r": | \(", one)[:2] for one in found_in_both_schemes(page, "p, h1")] == [["dark", "color-contrast"]], (
+        "in a part"
+    )

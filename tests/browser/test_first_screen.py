@@ -1,16 +1,21 @@
-"""Every page, loaded by its own address on a laptop: few words, few controls, the way on at one place, and no error in the browser's log."""
+"""Every page, loaded by its own address on a laptop: few words, few controls, the way on at one place, no error in the browser's log.
+
+The same visit reads it by the rules of axe-core, light and dark: nothing serious is found. And it says its language and its name.
+"""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import BrowserContext, Page, expect
 
+from specviz.figures.preview import build_tab_title
 from specviz.web.common.frame import FRONT, PAGES
 from tests.browser.chromium import at_rest
 from tests.browser.conftest import laptop
 from tests.browser.first_screen import read_first_screen
+from tests.browser.test_accessibility import found_in_both_schemes
 from tests.browser.test_exactness import recorded_link
 
 MOST_WORDS, MOST_CONTROLS = 60, 3
@@ -52,18 +57,20 @@ PLACES = """() => {
 
 
 class Visit(NamedTuple):
-    """What a visitor finds on a page: words, controls, places in the header, what went wrong on the way, and the title."""
+    """What a visitor finds on a page: words, controls, places in the header, what went wrong on the way, title and language, and what axe finds."""
 
     words: list[str]
     controls: list[str]
     places: list[float | None] | None
     problems: list[str]
     title: str
+    language: str
+    violations: list[str]
 
 
 @pytest.fixture(scope="module")
-def first_screens(context, server) -> dict[str, Visit]:
-    """The first screen of each page, which is opened once."""
+def first_screens(context: BrowserContext, server: str) -> dict[str, Visit]:
+    """The first screen of each page, which is opened once; axe reads the whole page after that."""
     visits = {}
     for path in (FRONT, *PAGES):
         page, problems = laptop(context), []
@@ -73,7 +80,12 @@ def first_screens(context, server) -> dict[str, Visit]:
         expect(page.locator(".st-key-place a")).to_have_count(0 if path == FRONT else 2)
         at_rest(page)
         places = None if path == FRONT else page.evaluate(PLACES)
-        visits[path] = Visit(*read_first_screen(page), places, [*problems, *page.mistakes], page.title())
+        words, controls = read_first_screen(page)
+        if path != FRONT:
+            page.locator(f"[class*='st-key-onward-{path}']").wait_for()
+        page.wait_for_load_state("networkidle")
+        language, violations = page.evaluate("document.documentElement.lang"), found_in_both_schemes(page)
+        visits[path] = Visit(words, controls, places, [*problems, *page.mistakes], page.title(), language, violations)
         page.close()
     return visits
 
@@ -89,7 +101,13 @@ def watch_problems(page: Page, problems: list[str]) -> None:
 def test_a_direct_load_logs_no_error_and_no_request_fails(first_screens, path):
     visit = first_screens[path]
     assert visit.problems == []
-    assert visit.title and "Streamlit" not in visit.title
+    assert visit.title == build_tab_title(path)
+
+
+@pytest.mark.parametrize("path", (FRONT, *PAGES))
+def test_a_page_of_the_app_has_no_serious_finding_and_says_its_language(first_screens, path):
+    assert first_screens[path].violations == []
+    assert first_screens[path].language == "en"
 
 
 def test_the_way_back_and_on_stand_at_the_same_place_of_every_page_and_no_button_leaves_a_hole(first_screens):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -12,7 +11,6 @@ from playwright.sync_api import Page, expect
 from specviz.figures.pages_and_glossary import define_term
 from specviz.figures.preview import FRONT, build_tab_title
 from specviz.speed.records import headline
-from specviz.static_site.build import write_site
 from specviz.web.front.payload import build_games_payload
 from specviz.web.front.race_payload import TOKENS
 from specviz.web.front.state import load_recorded_race
@@ -23,10 +21,8 @@ SCENES = ("race", "overlap", "game", "doors")
 
 
 @pytest.fixture(scope="module")
-def address(tmp_path_factory) -> str:
-    folder = tmp_path_factory.mktemp("front") / "site"
-    write_site(folder)
-    return Path(folder, "index.html").as_uri()
+def address(site) -> str:
+    return (site / "index.html").as_uri()
 
 
 def open_front(page: Page, address: str, motion: str = "reduce") -> Page:
@@ -324,7 +320,7 @@ def test_in_the_app_a_prompt_of_ones_own_runs_and_nothing_serious_is_found_and_t
     assert field.input_value() == "a <b>bear</b>" and page.locator(".race b:not([class])").count() <= 1
     assert page.mistakes == []
     assert found_in_both_schemes(page) == []
-    page.goto(f"{server}/speed")
+    page.goto(f"{server}/questions")
     page.locator("[data-testid=stHeaderLogo]").click()  # the mark leads back
     page.locator(".race .token").first.wait_for()
     page.goto(f"{server}/?at=1.2")

@@ -16,20 +16,16 @@ MOTIONS = PAYLOAD["rounds"][0]["steps"]
 
 
 @pytest.fixture
-def open_asking(open_html, browser):
-    """The stage before the first check, asked first, in a browser that has kept nothing."""
-    context = browser.new_context()
+def open_asking(open_html):
+    """The stage before the first check, asked first."""
 
     def opener(size: str = "1366", scheme: str = "light"):
-        page = open_html(
-            page_html(PAYLOAD, scheme, cursor=(0, find_step(PAYLOAD, "pass"))), "http://ask.test/", size, where=context
-        )
+        page = open_html(page_html(PAYLOAD, scheme, cursor=(0, find_step(PAYLOAD, "pass"))), "http://ask.test/", size)
         page.keyboard.press("a")
         page.keyboard.press("ArrowRight")
         return page
 
-    yield opener
-    context.close()
+    return opener
 
 
 def load_forecasts(page) -> list[dict]:

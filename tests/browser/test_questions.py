@@ -15,16 +15,14 @@ ADDRESS = "http://questions.test/questions"
 
 
 @pytest.fixture
-def open_questions(open_html, browser):
-    """Opens the page as an address would, in a browser that has kept nothing; ``question`` as it stands in the address."""
-    context = browser.new_context()
+def open_questions(open_html):
+    """Opens the page as an address would; ``question`` as it stands in the address."""
 
     def opener(question: str | None = None, size: str = "1366", scheme: str = "light"):
         data = {"payload": PAYLOAD, "question": question, "ending": "", "notices": []}
-        return open_html(component_page("questions", data, scheme), ADDRESS, size, where=context)
+        return open_html(component_page("questions", data, scheme), ADDRESS, size)
 
-    yield opener
-    context.close()
+    return opener
 
 
 def find_visible(page, what: str):

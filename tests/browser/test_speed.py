@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.chromium import at_rest, resize
+from tests.browser.conftest import laptop
 from tests.browser.test_app import NASTY, PATIENT, assert_harmless, query
 
 SHORT = NASTY[:40]
@@ -88,12 +89,21 @@ def test_a_plan_is_stopped_and_made(page, server):
     assert page.mistakes == []
 
 
-def test_a_phones_first_screen_has_the_answer_its_picture_and_all_four_sliders(page, server):
+@pytest.fixture(scope="module")
+def drawn_page(context, server) -> Page:
+    """The page with all its pictures, at rest. Tests leave its sliders as they were."""
+    page = laptop(context)
+    page.goto(f"{server}/speed")
+    expect(page.locator(".js-plotly-plot")).to_have_count(3, timeout=PATIENT)
+    at_rest(page)
+    yield page
+    page.close()
+
+
+def test_a_phones_first_screen_has_the_answer_its_picture_and_all_four_sliders(drawn_page):
+    page = drawn_page
     for width, height in ((390, 844), (1366, 768)):
         resize(page, width, height)
-        page.goto(f"{server}/speed")
-        expect(page.locator(".js-plotly-plot").first).to_be_visible(timeout=PATIENT)
-        at_rest(page)
         for part in (".st-key-speed-answer", ".st-key-speed-figure-timeline"):
             expect(page.locator(part)).to_be_in_viewport(ratio=0.99)
         sliders = page.locator(".st-key-speed-sandbox").get_by_test_id("stSlider")
@@ -110,25 +120,29 @@ def test_a_phones_first_screen_has_the_answer_its_picture_and_all_four_sliders(p
         expect(page.locator(".st-key-speed-known")).to_contain_text(
             "Computed for these sliders; measured: 1.42×", timeout=PATIENT
         )
-        expect(page.get_by_role("button", name="Back to the measured speed")).to_be_visible()
+        back = page.get_by_role("button", name="Back to the measured speed")
+        expect(back).to_be_visible()
         at_rest(page)
         assert sliders.first.bounding_box()["y"] == pytest.approx(before, abs=1), "no slider moves away under a finger"
+        back.click()
+        expect(back).to_have_count(0)
+        at_rest(page)
 
 
-def test_paper_has_the_charts_and_no_sliders_or_closed_folds(page, server):
+def test_paper_has_the_charts_and_no_sliders_or_closed_folds(drawn_page):
     """A landscape A4 between its margins is 1,039 px wide."""
-    page.goto(f"{server}/speed")
-    expect(page.locator(".js-plotly-plot")).to_have_count(3, timeout=PATIENT)
-    at_rest(page)
+    page = drawn_page
+    resize(page, 1366, 768)
     page.emulate_media(media="print", color_scheme="dark")
     charts = page.locator(".js-plotly-plot .main-svg").evaluate_all("all => all.map((one) => one.getBoundingClientRect().right)")
     assert len(charts) >= 3 and max(charts) <= page.viewport_size["width"]
     expect(page.get_by_role("slider")).to_have_count(0)
     expect(page.get_by_text("Its own rounds are one more measurement")).to_be_hidden()
+    page.emulate_media(media="screen", color_scheme="light")
 
 
-def test_tabs_open_one_after_the_other(page, server):
-    page.goto(f"{server}/speed")
+def test_tabs_open_one_after_the_other(drawn_page):
+    page = drawn_page
     tabs = (("Predict for a text", "speed-factors"), ("The formula", "speed-surface"), ("Batch size", "speed-batch"))
     for title, screen in tabs:
         page.get_by_role("tab", name=title).click()

@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
 from specviz.static_site.build import write_site
 from specviz.static_site.document import PAGES
@@ -48,19 +48,23 @@ def address(folder):
     server.server_close()
 
 
+def watch_origin(page: Page, origin: str, problems: list[str]) -> None:
+    """Keep in ``problems`` what a page logs as an error or a warning, and what it asks of another origin."""
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.on("console", lambda message: problems.append(message.text) if message.type in ("error", "warning") else None)
+    page.on("request", lambda one: None if one.url.startswith((origin, "blob:", "data:")) else problems.append(one.url))
+
+
 @pytest.fixture
 def open_page(context):
     """Opens a page; the test fails if anything is logged as an error, or asked of another origin."""
     pages, problems = [], []
 
-    def opener(where: str, scheme: str = "light"):
+    def opener(where: str):
         page = context.new_page()
         pages.append(page)
-        page.emulate_media(reduced_motion="reduce", color_scheme=scheme)
-        page.on("pageerror", lambda error: problems.append(str(error)))
-        page.on("console", lambda message: problems.append(message.text) if message.type in ("error", "warning") else None)
-        origin = where[: where.index("/", 8)] if where.startswith("http") else "file://"
-        page.on("request", lambda one: None if one.url.startswith((origin, "blob:", "data:")) else problems.append(one.url))
+        page.emulate_media(reduced_motion="reduce")
+        watch_origin(page, where[: where.index("/", 8)], problems)
         page.goto(where)
         return page
 
@@ -70,25 +74,21 @@ def open_page(context):
     assert problems == []
 
 
-@pytest.mark.parametrize("scheme", ("light", "dark"))
+PAPER = {"light": "rgb(255, 255, 255)", "dark": "rgb(15, 19, 24)"}
+
+
 @pytest.mark.parametrize("name", PAGES)
-def test_each_page_stands_and_fits_from_a_phone_to_a_wall(open_page, address, name, scheme):
-    page = open_page(f"{address}{name}.html", scheme)
+def test_each_page_stands_and_fits_from_a_phone_to_a_wall(open_page, address, name):
+    page = open_page(f"{address}{name}.html")
     expect(page.locator(SHOWN[name]).first).to_be_visible()
-    for width in WIDTHS:
-        page.set_viewport_size({"width": width, "height": 844})
-        page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
-    assert (
-        page.evaluate("getComputedStyle(document.body).backgroundColor")
-        == {"light": "rgb(255, 255, 255)", "dark": "rgb(15, 19, 24)"}[scheme]
-    )
+    for scheme, color in PAPER.items():
+        page.emulate_media(color_scheme=scheme)
+        for width in WIDTHS:
+            page.set_viewport_size({"width": width, "height": 844})
+            page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert page.evaluate("getComputedStyle(document.body).backgroundColor") == color
     assert page.evaluate("document.fonts.ready.then((fonts) => [...fonts].every((font) => font.status === 'loaded'))")
-
-
-@pytest.mark.parametrize("name", PAGES)
-def test_each_page_opens_from_the_disk(open_page, folder, name):
-    expect(open_page(f"file://{folder}/{name}.html").locator(SHOWN[name]).first).to_be_visible()
 
 
 def test_stepping_works_without_a_server_once_the_page_is_there(open_page, context, address):
