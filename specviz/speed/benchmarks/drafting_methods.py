@@ -18,6 +18,7 @@ from specviz.decoding.method_checks import build_rule
 from specviz.decoding.run import build_trace, record_run
 from specviz.decoding.sampler import Shard, sample_with_engine
 from specviz.errors import SpecvizError
+from specviz.glyphs import read_piece
 from specviz.models.memoized import MemoizedPair
 from specviz.models.pairs.loading import LoadedPair
 from specviz.progress import Expect, ProgressCallback, ignore_progress, scale_progress, split_progress
@@ -85,7 +86,7 @@ def compare_methods(
     tell = split_progress(on_progress, weights)
     for number, (key, own) in enumerate(under.items()):
         tell[WARMING](number / len(under), f"{DRAFTING_METHODS[key].name}: a first run")
-        rows[key] = replace(rows[key], trace=find_last_round(pair, own))
+        rows[key] = replace(rows[key], trace=find_clear_round(pair, own))
     if drafted := next((rows[key].trace for key in under), None):
         where["models"] = describe_pair(pair, settings, [(ids, (*drafted.prompt_ids, *drafted.output_ids)[len(ids) :])])
     remembering = MemoizedPair(pair, len(ids) + 1)
@@ -180,21 +181,28 @@ def count_draft_tokens(rounds: Sequence[Round]) -> dict[str, Any]:
     }
 
 
-def find_last_round(pair: LoadedPair, settings: Settings) -> Trace:
-    """The last round of a run that had all its draft tokens, with its distributions; the text before it is the trace's prompt.
+def find_clear_round(pair: LoadedPair, settings: Settings) -> Trace:
+    """A round of a run that had all its draft tokens, with its distributions; the text before it is the trace's prompt.
 
-    If there is one with a rejection, the last of these: it shows more.
+    The one that shows most: with a rejection, then with the most kinds of outcome, then with the most tokens that begin a word;
+    the last among equals.
     """
     whole = record_run(pair, settings, bars=BARS)
     levels = len(settings.tree.split("-")) if settings.tree else settings.gamma
     ids, found = whole.prompt_ids, []
     for one in whole.rounds:
         remaining = settings.max_new_tokens - (len(ids) - len(whole.prompt_ids))
-        rejected = any(decision.accepted is False for decision in one.proposals)
-        found.append((remaining > levels, rejected, ids, one))
+        outcomes = {decision.accepted for decision in one.proposals}
+        found.append(((remaining > levels, False in outcomes, len(outcomes), _count_words(whole, one)), ids, one))
         ids += one.committed
-    _, _, before, kept = max(reversed(found), key=lambda row: row[:2])
+    _, before, kept = max(reversed(found), key=lambda row: row[0])
     return build_trace(pair, settings, before, (kept,))
+
+
+def _count_words(trace: Trace, round_: Round) -> int:
+    """How many of the draft tokens and of what the round adds begin with a space: others are pieces of words, or signs."""
+    tokens = (*(decision.token for decision in round_.proposals), *round_.committed[-1:])
+    return sum(read_piece(trace.pieces, token).startswith(b" ") for token in tokens)
 
 
 def sample_first_token(pair: MemoizedPair, settings: Settings, draws: int, on_progress: ProgressCallback) -> FirstToken:

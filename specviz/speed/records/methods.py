@@ -117,8 +117,7 @@ class MethodRow:
         tokens: Written in so many passes of the target, over all measured runs.
         nodes: Draft tokens per pass, mean.
         checked, accepted: Draft tokens checked and accepted, by depth from 0.
-        trace: Its last round with a rejection, else its last, among those that had all their draft tokens; with the
-            distributions.
+        trace: The round that shows most among those that had all their draft tokens, with the distributions.
         speed: Times the speed of the row "target", taken run by run; None where one of them is not timed, and for computed times.
         timing: Milliseconds of a round by its parts, mean: draft, target, rule and rest; empty where a round has no parts.
     """
