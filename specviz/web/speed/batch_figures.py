@@ -7,13 +7,17 @@ from itertools import pairwise
 from specviz.figures.charts import build_error_bars, frame_chart
 from specviz.figures.lazy_plotly import go
 from specviz.figures.theme import GRAY, INK, MEANINGS
-from specviz.speed.records import headline
+from specviz.speed.records import gpu_costs, headline
 from specviz.speed.records.batches import BatchSpeeds
 from specviz.speed.records.estimate import Estimate
-from specviz.web.speed.plan_figures import PLAIN, add_line_names
+from specviz.speed.records.gpu_costs import GpuCosts
+from specviz.web.speed.plan_figures import add_line_names
 from specviz.web.speed.round_model import RoundModel
 
 LETTERS = 14  # px
+CHECKED = gpu_costs.GAMMA  # draft tokens that the timed passes of both machines check
+OWN, SERVER, LARGE = "two CPU cores", "an H200 (8B)", "8B"  # names of lines; the target of the second one in its record
+DIP = "above {quick} tokens in a pass, this CPU<br>code reads the weights at full size"
 QUICK_TOKENS = 8  # over all texts, up to which a pass reads weights in half the bytes: HALVED of models/fast_llama/products.py, which needs torch
 
 
@@ -52,11 +56,17 @@ def plot_model_speeds(model: RoundModel, batches: BatchSpeeds, kind: str = "ligh
         figure.add_annotation(x=place, y=one.high if above else one.low, text=f"<b>{one.value:.2f}</b>", showarrow=False, xshift=12 if texts == 2 else 0,
                               yshift=12 if above else -12, font={"size": LETTERS, "color": INK[kind]})  # fmt: skip
     figure.add_annotation(x=0.0, xref="paper", y=1.0, xanchor="left", xshift=3, yshift=-11, showarrow=False, text="no draft", font={"size": LETTERS, "color": GRAY[kind]})  # fmt: skip
+    lowest = min(0.8, *(one.low for one in speeds)) - 0.05
+    if dip := find_dip(model, batches):
+        place = sizes.index(dip[0])
+        lowest -= 0.2
+        figure.add_annotation(x=place, y=speeds[place].low, ax=0, ay=44, text=DIP.format(quick=QUICK_TOKENS), arrowcolor=GRAY[kind], arrowwidth=1, arrowhead=0, standoff=22,
+                              font={"size": LETTERS - 1, "color": GRAY[kind]})  # fmt: skip
     frame_chart(figure, 320, "batch size (texts at once)", "times as fast as no draft")
     figure.update_layout(margin_t=16)
     figure.update_xaxes(tickvals=places, ticktext=[str(texts) for texts in sizes], range=ends, tickfont={"size": LETTERS}, title_font={"size": LETTERS})  # fmt: skip
     figure.update_yaxes(
-        range=[min(0.8, *(one.low for one in speeds)) - 0.05, max(one.high for one in speeds) + 0.1],
+        range=[lowest, max(one.high for one in speeds) + 0.1],
         tickfont={"size": LETTERS},
         title_font={"size": LETTERS},
     )
@@ -71,60 +81,52 @@ def find_dip(model: RoundModel, batches: BatchSpeeds) -> tuple[int, int] | None:
     return None
 
 
-def plot_pass_costs(batches: BatchSpeeds, kind: str = "light") -> go.Figure:
-    """Time of a pass over more tokens of every text, with the fewest and with the most texts, over that of a pass over one token of each."""
-    figure, sizes = go.Figure(), [1, *(gamma + 1 for gamma in batches.gammas)]
-    figure.add_scatter(x=sizes, y=sizes, mode="lines", name="if each token took a full pass", line={"width": 1.2, "dash": "dot", "color": PLAIN},
-                       hoverinfo="skip", showlegend=False)  # fmt: skip
-    most = {_count_texts(rows): rows for rows in (batches.rows[0], batches.rows[-1])}
-    lines = {name: [1.0, *(batches.estimate_cost(rows, gamma).value for gamma in batches.gammas)] for name, rows in most.items()}
+def list_pass_costs(model: RoundModel, batches: BatchSpeeds, gpu: GpuCosts | None) -> dict[str, dict[int, float]]:
+    """By machine and number of texts, the time of the pass that checks CHECKED draft tokens of each text, over that of a token of each without a draft.
+
+    The pair's machine has the costs of the lanes. gpu: With passes of LARGE over several texts; None: it has no line.
+    """
+    found = {OWN: {texts: model.compute_parts(CHECKED, model.c, texts).target_pass for texts in batches.rows}}
+    rows = {} if gpu is None else gpu.rows.get(LARGE, {})
+    there = {
+        texts: rows[long] / rows[short]
+        for texts in batches.rows
+        if (long := f"{texts} x {CHECKED + 1}") in rows and (short := f"{texts} x 1") in rows
+    }
+    return found | ({SERVER: there} if there else {})
+
+
+def plot_pass_costs(model: RoundModel, batches: BatchSpeeds, gpu: GpuCosts | None, kind: str = "light") -> go.Figure:
+    """The times of ``list_pass_costs`` over the number of texts, a line a machine."""
+    figure, sizes = go.Figure(), batches.rows
+    lines = list_pass_costs(model, batches, gpu)
     looks = ((getattr(MEANINGS["target"], kind), "circle"), (INK[kind], "square"))
-    for (name, values), (color, symbol) in zip(lines.items(), looks, strict=False):
-        quick = sum(most[name] * size <= QUICK_TOKENS for size in sizes)  # of the passes that were timed, the shortest ones
-        x, y = list[float](sizes), list[float | None](values)
-        if 0 < quick < len(sizes):  # the time jumps between two passes that were timed: no solid line, and why
-            ends = slice(quick - 1, quick + 1)
-            figure.add_scatter(x=sizes[ends], y=values[ends], mode="lines", name=f"{name}, the jump", showlegend=False, hoverinfo="skip",
-                               line={"width": 2.2, "color": color, "dash": "dot"})  # fmt: skip
-            figure.add_shape(type="line", x0=QUICK_TOKENS / most[name] + 0.5, x1=QUICK_TOKENS / most[name] + 0.5, y0=1.0, y1=values[quick], layer="below", line={"width": 1, "color": GRAY[kind]})  # fmt: skip
-            figure.add_annotation(x=QUICK_TOKENS / most[name] + 0.5, y=0.95, xanchor="right", yanchor="top", xshift=28, yshift=3, showarrow=False,
-                                  text=f"over {QUICK_TOKENS}: weights in twice the bytes", font={"size": LETTERS - 1, "color": GRAY[kind]})  # fmt: skip
-            x.insert(quick, (sizes[quick - 1] + sizes[quick]) / 2)
-            y.insert(quick, None)
-        figure.add_scatter(x=x, y=y, mode="lines+markers", name=name, showlegend=False, line={"width": 2.2, "color": color},
-                           marker={"size": 8, "symbol": symbol}, hovertemplate=f"{name}: %{{y:.2f}} passes<extra></extra>")  # fmt: skip
-    frame_chart(figure, 320, "tokens of each text in a pass", "time of a pass (1: one token)")
+    for (name, costs), (color, symbol) in zip(lines.items(), looks, strict=False):
+        figure.add_scatter(x=[sizes.index(texts) for texts in costs], y=[*costs.values()], mode="lines+markers", name=name, showlegend=False, hoverinfo="skip",
+                           line={"width": 2.2, "color": color}, marker={"size": 8, "symbol": symbol})  # fmt: skip
+    frame_chart(figure, 320, "batch size (texts at once)", f"time of a pass over {CHECKED + 1} tokens")
     figure.update_layout(margin_t=16)
-    values = [value for line in lines.values() for value in line]
-    low, high = (
-        0.7 * min(values),
-        1.15 * max(values),
-    )  # the dotted line leaves the picture: with all of it the others would lie on each other
-    add_line_names(figure, {name: line[-1] for name, line in lines.items()}, high - low, kind)
-    figure.add_annotation(x=high, y=high, xanchor="left", yanchor="top", xshift=6, showarrow=False, align="left", text="if each token<br>took a full pass",
-                          font={"size": LETTERS - 1, "color": GRAY[kind]})  # fmt: skip
+    high = 1.15 * max(value for costs in lines.values() for value in costs.values())
+    add_line_names(figure, {name.removeprefix("an "): costs[max(costs)] for name, costs in lines.items()}, high - 0.8, kind)
+    figure.add_shape(
+        type="line", xref="paper", x0=0, x1=1, y0=1.0, y1=1.0, layer="below", line={"width": 1.4, "color": GRAY[kind]}
+    )
+    figure.add_annotation(x=0.0, xref="paper", y=1.0, xanchor="left", xshift=3, yshift=-11, showarrow=False, text="over one token", font={"size": LETTERS, "color": GRAY[kind]})  # fmt: skip
     letters = {"tickfont": {"size": LETTERS}, "title_font": {"size": LETTERS}}
-    figure.update_xaxes(tickvals=list(range(1, sizes[-1] + 1)), range=[0.8, sizes[-1] + 0.2], **letters)
-    figure.update_yaxes(range=[low, high], dtick=1, **letters)
+    figure.update_xaxes(
+        tickvals=[*range(len(sizes))], ticktext=[str(texts) for texts in sizes], range=[-0.4, len(sizes) - 0.6], **letters
+    )
+    figure.update_yaxes(range=[0.8, high], dtick=0.5, **letters)
     return figure
 
 
-def describe_pass_costs(batches: BatchSpeeds) -> str:
-    """What a pass over a few tokens costs, on one text and on the most."""
-    gamma, one, many = batches.gammas[min(2, len(batches.gammas) - 1)], batches.rows[0], batches.rows[-1]
-    few, most = (f"{batches.estimate_cost(rows, gamma).value - 1.0:.0%}" for rows in (one, many))
-    return (
-        f"With {_count_texts(one)}, a pass over {gamma + 1} tokens takes {few} longer than a pass over one{_relate_to_round(gamma)}. With {_count_texts(many)}, "
-        f"a pass over {gamma + 1} tokens of each takes {most} longer: one token of each already keeps the processor busy."
+def describe_pass_costs(model: RoundModel, batches: BatchSpeeds, gpu: GpuCosts | None) -> str:
+    """How much longer a pass takes that checks draft tokens, with one text and with the most, on each machine."""
+    said = (
+        f"on {name}, {costs[min(costs)] - 1.0:.0%} longer with {_count_texts(min(costs))} and {costs[max(costs)] - 1.0:.0%} with {max(costs)}"
+        for name, costs in list_pass_costs(model, batches, gpu).items()
     )
-
-
-def _relate_to_round(gamma: int) -> str:
-    """Why the round at the top of the page has another time for the same pass; empty for a pass over other numbers of tokens."""
-    if gamma != headline.load_headline().gamma:
-        return ""
-    time = headline.get_round("1").target_pass
-    return f" (the {time:.2f} at the top was timed within rounds and divided by a token’s whole time, sampling included)"
+    return f"A pass over {CHECKED + 1} tokens of each text takes longer than over one: {'; '.join(said)}."
 
 
 def build_rows(batches: BatchSpeeds, key: str) -> list[dict[str, object]]:

@@ -23,6 +23,7 @@ from specviz.web.speed.state import (
     build_round_model,
     choose_rounds,
     load_batches,
+    load_gpu_costs,
     load_study,
     locate_pair,
     place_sliders,
@@ -129,8 +130,8 @@ def build_speed_package(
         model = build_headline_model(speeds)
         caption = " ".join((*describe_batches(model, speeds), explain_dip(model, speeds))).strip()
         add("many-texts", "Batch size", batch_figures.plot_model_speeds, caption, model, speeds)
-        caption = batch_figures.describe_pass_costs(speeds)
-        add("passes", "What verification costs", batch_figures.plot_pass_costs, caption, speeds)
+        caption = batch_figures.describe_pass_costs(model, speeds, load_gpu_costs())
+        add("passes", "What verification costs", batch_figures.plot_pass_costs, caption, model, speeds, load_gpu_costs())
         tables["many-texts.csv"] = lambda: (BATCH_COLUMNS, _iterate_batch_rows(speeds, key))
     if what_if is not None:
         gamma, chosen, running = what_if

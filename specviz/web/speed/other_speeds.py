@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from specviz.figures.pages_and_glossary import PAGES
-from specviz.records import read_file_or
-from specviz.speed.records import gpu_costs, headline
+from specviz.speed.records import headline
 from specviz.speed.records.batches import BatchSpeeds
 from specviz.speed.records.passage import Passage
 from specviz.speed.records.plan import SpeedPlan
 from specviz.web.speed.round_model import RoundModel
+from specviz.web.speed.state import load_gpu_costs
 from specviz.web.whole_text.state import load_recorded_passages
 
 COLUMNS = ("where it stands, and what makes it differ", "times as fast")
@@ -54,7 +54,7 @@ def _list_measured() -> Iterator[OtherSpeed]:
     )  # fmt: skip
     value, low, high = headline.OLDER_SPEEDS["1"]
     yield OtherSpeed("README, older CPU", f"{value:.2f} ({low:.2f} to {high:.2f})", headline.OLDER_MACHINE)
-    record = read_file_or(gpu_costs.FOLDER / "h200.json", gpu_costs.GpuCosts.from_json, None)
+    record = load_gpu_costs()
     for dtype in ("float32", "bfloat16"):
         if record and (pair := record.pair.get(f"{dtype}, T=1")):
             value, low, high = pair.ratios["auto"]

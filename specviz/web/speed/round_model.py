@@ -17,7 +17,7 @@ import numpy as np
 from specviz.settings import GAMMA_MAX
 from specviz.speed.records import headline
 from specviz.speed.records.batches import BatchSpeeds
-from specviz.speed.records.cost_model import CostModel
+from specviz.speed.records.cost_model import ON_RECORD, CostModel, load_cost_models
 from specviz.speed.records.plan import SpeedPlan
 from specviz.theory import compute_expected_tokens, compute_wall_clock_factor, find_acceptance_rate
 
@@ -110,7 +110,12 @@ def build_headline_model(batches: BatchSpeeds | None) -> RoundModel:
 
 
 def _interpolate_pass(batches: BatchSpeeds | None, gamma: int) -> float:
-    return 1.0 if batches is None else batches.interpolate_pass_cost(batches.rows[0], gamma)
+    """A pass over gamma + 1 tokens of one text, in passes over one token; beyond the longest one of batches as the cost model of that machine grows."""
+    if batches is None:
+        return 1.0
+    longest, costs = min(gamma, batches.gammas[-1]), load_cost_models().get(ON_RECORD)
+    growth = 1.0 if costs is None else costs.compute_pass(1 + gamma) / costs.compute_pass(1 + longest)
+    return batches.interpolate_pass_cost(batches.rows[0], longest) * growth
 
 
 def build_plan_model(plan: SpeedPlan, batches: BatchSpeeds | None, machine: str, origin: str) -> RoundModel:

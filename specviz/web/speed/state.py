@@ -11,9 +11,10 @@ from specviz.errors import SettingsError, TooLongError
 from specviz.models.pairs.catalog import PAIRS
 from specviz.records import ASSETS, load_toml, read_file_or
 from specviz.settings import GAMMA_MAX, PROMPT_MAX, Settings
-from specviz.speed.records import headline
+from specviz.speed.records import gpu_costs, headline
 from specviz.speed.records.batches import BatchSpeeds
 from specviz.speed.records.cost_model import load_cost_models
+from specviz.speed.records.gpu_costs import GpuCosts
 from specviz.speed.records.plan import OWN_PAIR_DRAFTS, PLAN_DRAFTS, PLAN_TEXT, PlanChoice, SpeedPlan, load_plans
 from specviz.speed.records.study import Study
 from specviz.web.common import links
@@ -31,6 +32,7 @@ from specviz.web.speed.round_model import (
 from specviz.web.speed.surface_figures import Spot
 
 PLANS, STUDY, BATCHES = (ASSETS / "traces" / name for name in ("plans.json", "study.json", "batches.json"))
+GPU = gpu_costs.FOLDER / "h200.json"
 SHOWN_TEXT = ASSETS / "texts" / "kinds" / f"{PLAN_TEXT}.txt"
 FIRST = PlanChoice()
 LINKED = 1200  # characters of a text that a link holds
@@ -64,6 +66,12 @@ def load_study() -> Study | None:
 def load_batches() -> BatchSpeeds | None:
     """The recorded rounds over many texts; None where the file is missing or damaged."""
     return read_file_or(BATCHES, BatchSpeeds.from_json, None)
+
+
+@lru_cache(maxsize=1)
+def load_gpu_costs() -> GpuCosts | None:
+    """The recorded passes of a server's GPU; None where the file is missing or damaged."""
+    return read_file_or(GPU, GpuCosts.from_json, None)
 
 
 def list_batch_sizes() -> tuple[int, ...]:

@@ -14,11 +14,11 @@ TOKENS = 10  # that both lanes write
 ALONE, DRAFTED = 1, 0  # lanes, from below
 EDGE = "rgba(0, 0, 0, 0.45)"  # between draft steps, which may be a pixel wide
 REST = {"light": "#b7bfc9", "dark": "#66707d"}
+LAST_ROUND = f"The last round is cut at the {TOKENS}th token."
 CHEAP = 0.75  # of the time that so many passes over one token would take: below it a pass over several is worth a sentence
-LETTERS, SMALL, LEAST = 14, 13, 10  # px: of the words; below the last a number that does not fit into its bar is left out
+LETTERS, LEAST = 14, 10  # px: of the words; below the last a number that does not fit into its bar is left out
 ON_BLUE = {"light": "#ffffff", "dark": "#0f1318"}
 PARTS = ("draft step", "target pass", "other")
-FIGURE_SPACE = "\N{FIGURE SPACE}"  # before the 0, which then stands right of the left edge of the bars
 
 
 def compute_end(alpha: float, parts: RoundParts) -> float:
@@ -68,29 +68,35 @@ def plot_timeline(alpha: float, parts: RoundParts, kind: str = "light", has_lege
             insidetextanchor="middle", textangle=0, textfont={"color": ON_BLUE[kind], "size": 15}, hoverinfo="skip",
             marker={"color": colors[name], "line": {"color": EDGE, "width": 0.6}},
         )  # fmt: skip
-    cut = "" if has_whole_rounds(alpha, parts) else f"<br><span style='font-size:{SMALL}px'>last round cut</span>"
-    for lane, time, name, said, more in (
-        (ALONE, float(TOKENS), "Without a draft", "1 token a pass", ""),
-        (DRAFTED, end, "With a draft", f"{_count_tokens(tokens)} a round", cut),
+    for lane, time, name, said in (
+        (ALONE, float(TOKENS), "Without a draft", "1 token a pass"),
+        (DRAFTED, end, "With a draft", f"{_count_tokens(tokens)} a round, on average"),
     ):
         figure.add_annotation(
-            x=time, y=lane, text=f"{TOKENS} tokens<br>in time <b>{format_number(time)}</b>{more}", xanchor="left", xshift=6, yshift=-8 if more else 0, align="left", showarrow=False, font={"size": 16, "color": INK[kind]}
+            x=time, y=lane, text=f"{TOKENS} tokens<br>in time <b>{format_time(time)}</b>", xanchor="left", xshift=6, align="left", showarrow=False, font={"size": 16, "color": INK[kind]}
         )  # fmt: skip
         figure.add_annotation(
             x=0.0, y=lane + 0.29, xshift=-2, text=f"<b>{name}</b>: {said}", xanchor="left", yanchor="bottom", showarrow=False, font={"size": LETTERS + 1, "color": INK[kind]}
         )  # fmt: skip
     figure.update_layout(
-        barmode="overlay", height=264 if has_legend else 224, margin={"l": 0, "r": 112, "t": 34 if has_legend else 4, "b": 56}, dragmode=False, showlegend=has_legend,
+        barmode="overlay", height=264 if has_legend else 236, margin={"l": 0, "r": 112, "t": 34 if has_legend else 4, "b": 56}, dragmode=False, showlegend=has_legend,
         legend=LEGEND | {"font": {"size": LETTERS}}, uniformtext={"minsize": LEAST, "mode": "hide"},
     )  # fmt: skip
     longest = max(TOKENS, end)
     ticks = list(range(0, ceil(longest) + 1, next((step for step in (2, 5, 10, 20) if longest <= 6 * step), 50)))
     figure.update_xaxes(
         range=[0.0, 1.01 * longest], title="time (1 = one token without a draft)", gridcolor=GRID, zeroline=False, fixedrange=True, automargin=False, ticklabeloverflow="allow",
-        tickvals=ticks, ticktext=[FIGURE_SPACE + "0", *map(str, ticks[1:])], tickfont={"size": LETTERS}, title_font={"size": LETTERS},
+        tickvals=ticks[1:], ticktext=[*map(str, ticks[1:])], tickfont={"size": LETTERS}, title_font={"size": LETTERS},
     )  # fmt: skip
+    figure.add_annotation(x=0.0, y=0.0, yref="paper", text="0", xanchor="left", yanchor="top", xshift=-2, yshift=-7, showarrow=False, font={"size": LETTERS, "color": INK[kind]})  # begins where the bars begin  # fmt: skip
     figure.update_yaxes(range=[-0.34, 1.66], visible=False, fixedrange=True)
     return figure
+
+
+def format_time(time: float) -> str:
+    """When all tokens are written: one decimal, so that the rounded numbers of a round give it too; a whole number has none."""
+    said = f"{time:.1f}" if time < 99.95 else f"{time:.0f}"
+    return said.removesuffix(".0") if abs(time - round(time)) < 1e-9 else said
 
 
 def format_number(number: float) -> str:
@@ -112,14 +118,20 @@ def describe_round(alpha: float, parts: RoundParts) -> str:
 def build_round_sum(alpha: float, parts: RoundParts) -> str:
     """The time of a round as a sum whose parts name the colors of the bars, and the speed that follows, as HTML."""
     tokens = compute_expected_tokens(alpha, parts.gamma)
-    written, cost, speed = (format_number(one) for one in (tokens, parts.cost, tokens / parts.cost))
+    written, speed = format_number(tokens), format_number(tokens / parts.cost)
+    drafting, check = round(parts.gamma * parts.step, 2), round(parts.target_pass, 2)
+    rests = (
+        max(0.0, round(parts.rest, 2) + change) for change in (0.0, -0.01, 0.01)
+    )  # the numbers that are shown give the speed that is shown
+    rest = next((one for one in rests if format_number(float(written) / (drafting + check + one)) == speed), parts.rest)
     named = (
-        ("draft", f"{parts.gamma} draft step{'s' * (parts.gamma != 1)}", parts.gamma * parts.step),
-        ("target", "target pass", parts.target_pass),
-        ("rest", "acceptance rule and the rest", parts.rest),
+        ("draft", f"{parts.gamma} draft step{'s' * (parts.gamma != 1)}", drafting),
+        ("target", "target pass", check),
+        ("rest", "acceptance rule and the rest", rest),
     )
     terms = " + ".join(f"<span class='{kind}'>{name} <b>{time:.2f}</b></span>" for kind, name, time in named if time >= 0.005)
-    return f"<p class='round-sum key'>One round: {terms} = <b>{cost}</b>. <span class='speed'>Speed: {written} / {cost} = <b>{speed}×</b></span></p>"
+    cost, cut = format_number(drafting + check + rest), "" if has_whole_rounds(alpha, parts) else f" <span>{LAST_ROUND}</span>"
+    return f"<p class='round-sum key'>One round: {terms} = <b>{cost}</b>. <span class='speed'>Speed: {written} / {cost} = <b>{speed}×</b>.</span>{cut}</p>"
 
 
 def explain_terms(alpha: float, c: float, parts: RoundParts) -> str:
@@ -137,7 +149,7 @@ def recommend_gamma(model: RoundModel, alpha: float, c: float, gamma: int, texts
     best, speed = model.find_best_gamma(alpha, c, texts)
     if speed <= 1.0:
         return "Do not draft: no number of draft tokens pays here."
-    return "Best here." if best == gamma else f"Best here: {_count_drafts(best)} a round, {speed:.2f}×."
+    return f"Best here: {_count_drafts(best)}." if best == gamma else f"Best here: {_count_drafts(best)}, {speed:.2f}×."
 
 
 def _write_powers(gamma: int) -> str:

@@ -62,6 +62,7 @@ from specviz.web.speed.state import (
     list_batch_sizes,
     load_batches,
     load_example_text,
+    load_gpu_costs,
     load_recorded_plans,
     load_study,
     locate_pair,
@@ -72,7 +73,7 @@ HEADINGS = TEXTS["headings"]
 DRAFTS = {"storybook": "distilled draft", "storybook-plain": "plain draft", "ngram": "copied text"}
 SLIDERS = {
     "alpha": "Draft tokens accepted, of those checked",
-    "c": "Draft step, share of a pass",
+    "c": "Time of a draft step (target pass: 100%)",
     "gamma": "Draft tokens a round",
 }
 TEXTS_AT_ONCE = "Batch size (texts at once)"
@@ -88,7 +89,7 @@ def show_page() -> None:
         top = st.container(key="speed-sandbox")
     middle, more = st.container(), st.container(key="speed-more")
     more.markdown(HEADINGS["more"])
-    with more.expander(words.name_machine_fold(state.question, state.shown_result, load_batches()), key="speed-machine"):
+    with more.expander(TEXTS["machine"], key="speed-machine"):
         costs = Form("speed", state.turn, {}).show_choice(
             st, "costs", cost_choice.LABEL, cost_choice.list_cost_titles(), state.question.costs, cost_choice.HELP
         )
@@ -149,6 +150,8 @@ def show_sandbox(state: SpeedState, model: RoundModel, kind: str) -> None:
         show_answer(f"{speed:.2f}×", TEXTS["answer"])
         with st.container(key="speed-known", horizontal=True, vertical_alignment="center", gap="small"):
             st.caption(words.describe_answer(state.pair, model, has_moved), width="content")
+            if there := words.describe_server_speed(question, state.shown_result, load_batches()):
+                st.caption(there, width="content")
             if has_moved and st.button(
                 TEXTS["back" if model.kind == MEASURED else "back_begin"], key="speed-back", type="tertiary"
             ):
@@ -443,20 +446,26 @@ def show_batches(choice: PlanChoice, kind: str) -> None:
         return
     model, (key, origin) = build_headline_model(batches), choose_rounds(batches, choice)
     (number, said), dip = words.describe_batches(model, batches), words.explain_dip(model, batches)
+    costs = model, batches, load_gpu_costs()
     left, right = st.columns(2, gap="large")
     with left, open_screen("speed", "batch"):
         st.markdown(HEADINGS["batch"])
+        st.markdown(TEXTS["batch_why"])
         figure = batch_figures.plot_model_speeds(model, batches, kind)
         show_figure(figure, "speed", "batch", f"{number} {said} {dip}".strip(), sentence=False)
         with st.container(key="speed-batch"):
-            st.markdown(f"**{number}** {said} {dip}")
+            st.markdown(f"**{number}** {said}")
             st.caption(TEXTS["batch"])
     with right, open_screen("speed", "passes"):
         st.markdown(HEADINGS["passes"])
-        costs = batch_figures.describe_pass_costs(batches)
-        show_figure(draw_cached(batch_figures.plot_pass_costs, batches, kind), "speed", "passes", costs, sentence=False)
-        st.markdown(costs)
+        st.markdown(TEXTS["passes_why"])
+        longer = batch_figures.describe_pass_costs(*costs)
+        show_figure(batch_figures.plot_pass_costs(*costs, kind), "speed", "passes", longer, sentence=False)
+        st.markdown(longer)
+        st.caption(TEXTS["passes"])
     with st.expander(TEXTS["batch_fold"]):
+        if dip:
+            st.markdown(dip)
         st.caption(f"{origin} {TEXTS['batch_table']}")
         show_table_list(draw_cached(batch_figures.build_rows, batches, key))
 

@@ -8,10 +8,11 @@ from specviz.speed.records import headline
 from specviz.speed.records.batches import BatchSpeeds
 from specviz.speed.records.cost_model import SERVER
 from specviz.speed.records.plan import SpeedPlan
+from specviz.web.common import cost_choice
 from specviz.web.common.pairs import describe_recorded_pair, name_pair
 from specviz.web.speed.batch_figures import QUICK_TOKENS, estimate_speeds, find_dip
 from specviz.web.speed.round_model import COMPUTED, MEASURED, PREDICTED, RoundModel
-from specviz.web.speed.state import TEXTS, SpeedQuestion, SpeedState, build_round_model
+from specviz.web.speed.state import NUMBERS, TEXTS, SpeedQuestion, SpeedState, build_round_model
 
 FILLED, HOLLOW = "●", "○"  # a speed that was measured, and one that was not; as the points of the chart over batch sizes
 
@@ -31,15 +32,17 @@ def describe_answer(pair: str, model: RoundModel, has_moved: bool) -> str:
     if model.kind != MEASURED:
         return f"{how}."
     speed = headline.get_speed("1")
-    return f"{how}, 95% interval {speed.low:.2f} to {speed.high:.2f}. {TEXTS['known']}"
+    return f"{how}, 95% interval {speed.low:.2f} to {speed.high:.2f}."
 
 
-def name_machine_fold(question: SpeedQuestion, shown: SpeedPlan | None, batches: BatchSpeeds | None) -> str:
-    """Title of the fold with the machines: with the pair's computed speed on a server's GPU, if that is known."""
+def describe_server_speed(question: SpeedQuestion, shown: SpeedPlan | None, batches: BatchSpeeds | None) -> str:
+    """The pair's computed speed on a server's GPU; empty where it is not known, and where the question is of another machine or of moved sliders."""
+    moved = any(getattr(question, name) is not None for name in NUMBERS)
     there = build_round_model(replace(question, costs=SERVER), shown, batches)
-    if there.kind != COMPUTED:
-        return str(TEXTS["machine"])
-    return str(TEXTS["machine_speed"].format(speed=there.compute_speed(there.alpha, there.c, there.gamma), machine=there.machine))
+    if there.kind != COMPUTED or question.costs != cost_choice.MEASURED or moved:
+        return ""
+    speed = there.compute_speed(there.alpha, there.c, there.gamma)
+    return f"{HOLLOW} {TEXTS['machine_speed'].format(speed=speed, machine=there.machine)}"
 
 
 def introduce_plan(state: SpeedState, plan: SpeedPlan | None) -> str:
@@ -64,18 +67,10 @@ def introduce_plan(state: SpeedState, plan: SpeedPlan | None) -> str:
 
 
 def describe_batches(model: RoundModel, batches: BatchSpeeds) -> tuple[str, str]:
-    """The speed of one text with that of the most, and with how many texts drafting costs time: the first number, then its words."""
+    """The speed of one text with that of the most: the first number, then its words."""
     speeds = dict(zip(batches.rows, estimate_speeds(model, batches), strict=True))
     first, last = batches.rows[0], batches.rows[-1]
-    slower = [str(texts) for texts, speed in speeds.items() if speed.high < 1.0]
-    has_dip = find_dip(model, batches) is not None
-    trend = (
-        "a draft brings less in a batch, though not evenly" if has_dip else "the more texts run at once, the less a draft brings"
-    )
-    said = f"with one text, {speeds[last].value:.2f}× with {last}: {trend}."
-    if slower and not has_dip:
-        said += f" Only with {' or '.join(slower)} texts is a draft clearly slower than none."
-    return f"{speeds[first].value:.2f}×", said
+    return f"{speeds[first].value:.2f}×", f"with one text, {speeds[last].value:.2f}× with {last}."
 
 
 def explain_dip(model: RoundModel, batches: BatchSpeeds) -> str:

@@ -133,7 +133,7 @@ def test_pass_times_of_the_same_machine_give_a_chains_timed_speed_and_too_much_f
 
 def test_the_chart_of_computed_speeds_has_no_ranges_and_says_what_is_not_counted():
     state = open_methods("h200-8b")
-    payload = build_overview("here", None, state.apply_costs(state.shown_result))
+    payload = build_overview("here", state.apply_costs(state.shown_result))
     (there,) = payload["views"]
     lines = {line["key"]: line for line in there["speeds"]}
     assert sorted(lines) == sorted(DRAFTING_METHODS) and "computed" in there["note"] and "not counted" in there["note"]
@@ -141,8 +141,11 @@ def test_the_chart_of_computed_speeds_has_no_ranges_and_says_what_is_not_counted
         assert (line["speed"] is None) == (key == "early-exit")
         if line["speed"] and key != "target":
             assert line["speed"]["computed"] and line["speed"]["span"] == ""
-            assert line["speed"]["verdict"] == ("at most" if DRAFTING_METHODS[key].branches else "")
-    (here,) = build_overview("here", None, state.shown_result)["views"]
+            faster = "faster, but lossy" if key == "typical" else "faster"
+            assert line["speed"]["verdict"] == (
+                "at most" if DRAFTING_METHODS[key].branches else faster if float(line["speed"]["said"]) > 1.0 else "slower"
+            )
+    (here,) = build_overview("here", state.shown_result)["views"]
     assert "95% range" in here["note"] and "computed" not in here["note"]
     rows = {row["method"]: row for row in words.build_detail_rows(state.apply_costs(state.shown_result))}
     assert "(" not in rows["EAGLE tree of 15"]["times target only"] and rows["Draft model"]["ms per token, computed"]

@@ -37,7 +37,7 @@ def test_a_damaged_link_opens_and_every_bad_value_is_named_as_text():
     said = "\n".join(seen["text"])
     assert "link's drafting method was left out" in said and "'<b>x</b>'" in said and "link's temperature was left out" in said
     assert "The link's acceptance rate was left out: it must be a number from 0 to 1, got 7.0." in seen["text"]
-    assert any("checking costs more in a large batch" in one for one in seen["said"]), "the tab that it names is open"
+    assert any("checking takes longer in a batch" in one for one in seen["said"]), "the tab that it names is open"
 
 
 def test_a_link_leads_to_what_it_was_made_from():
