@@ -17,7 +17,7 @@ from specviz.figures.preview import describe_page
 from specviz.records import ASSETS, load_toml, read_file
 from specviz.settings import OLD_NAMES, Settings
 from specviz.speed.records import headline, methods, passage, plan
-from specviz.speed.records.cost_model import ON_RECORD, SERVER, load_cost_models
+from specviz.speed.records.cost_model import SERVER, load_cost_models
 from specviz.speed.records.methods import MethodComparison, MethodRow
 from specviz.speed.records.study import Study
 from specviz.static_site.document import OF_THE_APP, PAGES, SHARED, PageContent
@@ -128,7 +128,7 @@ def build_drafting_methods() -> PageContent:
     )
     comparisons = {
         choice: {
-            name: build("on two CPU cores", load_cost_models().get(ON_RECORD), *_add_server(one))
+            name: build("on two CPU cores", *_add_server(one))
             for name, build in (("picture", build_picture), ("overview", build_overview))
         }
         | {

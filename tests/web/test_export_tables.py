@@ -285,9 +285,10 @@ def test_the_rows_of_the_drafting_methods():
             measured |= {"draft_tokens_per_pass": row["nodes"], "accepted_of_tested": counts}
             own, alone = row["ms"], load_methods()[0]["ms"]
             measured |= {"ms_per_token": own["value"], "ms_low": own["low"], "ms_high": own["high"]}
-            low, high = alone["low"] / own["high"], alone["high"] / own["low"]
+            speed = row["speed"] or {"value": 1.0, "low": alone["low"] / own["high"], "high": alone["high"] / own["low"]}
+            low, high = speed["low"], speed["high"]
             compared = "faster" if low > 1.0 else "slower" if high < 1.0 else "undecided"
-            measured |= {"speed": alone["value"] / own["value"], "speed_low": low, "speed_high": high}
+            measured |= {"speed": speed["value"], "speed_low": low, "speed_high": high}
             measured |= {"comparison": "" if row["key"] == "target" else compared}
         verdict = "" if row["reason"] else words[row["exact"]]
         # no record of a row has the name of the proposer

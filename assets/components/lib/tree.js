@@ -6,7 +6,7 @@ import { glyphLine, glyphSpans, spellWord } from "./glyphs.js";
 const ROOT = -1;
 const HIGH = { usual: 36, grand: 60, least: 28 }; // of a line of chips
 const FROM = 46; // px that the end of the text takes at the left
-const CHIP = { widest: 190, gap: 56, near: 30, closest: 18 };
+const CHIP = { widest: 190, gap: 56, near: 30, closest: 18, apart: 220 };
 const LETTER = 8.5; // px, about, of a name in a chip
 
 export function makeTree(view) {
@@ -37,14 +37,15 @@ export function fillTree(tree, payload, view) {
   if (tree.end) tree.end.face.addEventListener("click", () => view.goTo(view.steps.findIndex(({ kind }) => kind === "end")));
 }
 
-/** Where everything stands in a width, and in a height where one is given, with at least so much for a line. No chip is wider than it needs to be read. */
-export function placeTree(tree, payload, width, height = Infinity, least = HIGH.least) {
+/** Where everything stands in a width, and in a height where one is given, with at least so much for a line; returns the height of a line. No chip is
+wider than it needs to be read. ``from``: px that the end of the text takes at the left; ``fills``: the columns share the whole width.
+*/
+export function placeTree(tree, payload, width, height = Infinity, least = HIGH.least, { from = width < 500 ? 22 : FROM, fills = false } = {}) {
   const columns = Math.max(1, payload.columns), lines = Math.max(1, payload.lines);
-  const from = width < 500 ? 22 : FROM;
   const room = (width - from) / columns;
   const wide = Math.max(26, Math.min(CHIP.widest, room - (room > 150 ? CHIP.near : CHIP.closest)));
   const widths = Array.from({ length: columns }, (_, col) => Math.min(wide, Math.max(56, ...tree.all.filter(({ one }) => one.col === col).map(({ one }) => 44 + LETTER * glyphLine(spellWord(one.glyphs), 24).length))));
-  const step = Math.min(room, Math.max(...widths) + CHIP.gap); // a chain reads as a sentence
+  const step = Math.min(room, fills ? CHIP.apart : Math.max(...widths) + CHIP.gap); // a chain reads as a sentence
   const line = Math.min(height < Infinity ? HIGH.grand : HIGH.usual, Math.max(least, Math.floor(height / lines)));
   const used = from + (columns - 1) * step + Math.max(...widths) + 4; // and the ring around a chip
   setSize(tree.svg, used, lines * line);
@@ -60,6 +61,7 @@ export function placeTree(tree, payload, width, height = Infinity, least = HIGH.
     const bend = Math.min(24, (at.x - x) / 2);
     wire.setAttribute("d", `M${x} ${y} C${x + bend} ${y} ${at.x - bend} ${at.y} ${at.x} ${at.y}`);
   }
+  return line;
 }
 
 export const FATES = { accepted: "accepted", rejected: "rejected", unchecked: "not checked", draft: "draft token" };

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any
 from xml.etree import ElementTree
 
 from specviz.records import ASSETS, load_toml
-from specviz.speed.records.cost_model import CostModel
 from specviz.speed.records.methods import ComputedComparison, MethodComparison, MethodRow
 from specviz.web.drafting_methods.tree import build_tree
 from specviz.web.drafting_methods.words import (
     FASTER,
+    SLOWER,
     UNSURE,
     WIDE,
     answer_which_pay,
@@ -56,22 +56,21 @@ def load_icons() -> dict[str, list[Shape]]:
     return {key: list(list_shapes(key)) for key in groups if not key.startswith("part-")}
 
 
-def build_overview(where: str, costs: CostModel | None, *comparisons: MethodComparison) -> dict[str, Any]:
+def build_overview(where: str, *comparisons: MethodComparison) -> dict[str, Any]:
     """Payload of the chart, which has a column for each machine.
 
     Args:
         where: The machine of speeds that were measured, as in "on two CPU cores".
-        costs: Of that machine; None where its passes were not timed by their number of tokens.
         comparisons: The same methods, once for each machine, the measured one first.
 
     Returns:
         ``rows``, a method each, in the order of the record: key, name, line (its first sentence), group (a heading, or empty), drawing (shapes),
-        inSight, tag beside the name. ``views``, a machine each, in the order given: label, short (the machine alone), answer (how many are faster, and
-        which), note (what the bars are) and ``speeds``, the fastest first and lossy rules last: key, pass (tokens per target pass), cost (what
+        inSight, tag beside the name. ``views``, a machine each, in the order given: label, from (how its speeds are known), answer (how many are
+        faster), note (what the bars are) and ``speeds``, the fastest first and lossy rules last: key, pass (tokens per target pass), cost (what
         a round takes, in tokens of target-only sampling) and speed (times target only), each null where unknown. A speed has at, low, high
-        (shares of the axis), said, span (its range in words), verdict (faster, slower, neither, tied with the fastest, at most), unsure (neither),
+        (shares of the axis), said, span (its range in words), verdict (faster, slower, neither, tied with the first, at most), unsure (neither),
         computed, and bound (it is the most that it can be). ``axis``: its ends, in times target only; ``ticks`` on it: at, said; ``unit``:
-        place of target-only sampling on it; ``setting``: what all speeds have in common; ``why``: what explains the large trees, or empty; ``size`` of the drawings.
+        place of target-only sampling on it; ``setting``: what all speeds have in common; ``shapes`` of the drawings, each with what it means; ``why``: what explains the large trees, or empty; ``size`` of the drawings.
     """
     speeds = [speed for one in comparisons for row in one.rows if (speed := compute_speed(row, one)) is not None]
     axis = (min((each.low for each in speeds), default=0.5) - MARGIN, max((each.high for each in speeds), default=1.5) + MARGIN)
@@ -90,12 +89,16 @@ def build_overview(where: str, costs: CostModel | None, *comparisons: MethodComp
         "axis": axis,
         "ticks": [{"at": _place(one, axis), "said": f"{one:g}×"} for one in TICKS if axis[0] < one < axis[1]],
         "unit": _place(1.0, axis),
-        "why": explain_other_machine(
-            comparisons[0], next((one for one in comparisons if isinstance(one, ComputedComparison)), None), costs
-        ),
+        "why": explain_other_machine(comparisons[0], _find_computed(comparisons), where),
         "setting": CHART["setting"].format(texts=describe_texts(comparisons[0]), temperature=name_sampling(comparisons[0])),
+        "shapes": CHART["shapes"],
         "size": SIZE,
     }
+
+
+def _find_computed(comparisons: Iterable[MethodComparison]) -> ComputedComparison | None:
+    """The one of another machine's costs; None: all are measured."""
+    return next((one for one in comparisons if isinstance(one, ComputedComparison)), None)
 
 
 def _build_view(comparison: MethodComparison, where: str, axis: tuple[float, float]) -> dict[str, Any]:
@@ -116,10 +119,9 @@ def _build_view(comparison: MethodComparison, where: str, axis: tuple[float, flo
             },
         })  # fmt: skip
     kind = "computed" if isinstance(comparison, ComputedComparison) else "measured"
-    machine = name_view(comparison, where)
-    label = CHART["label"].format(machine=machine, kind=kind)
-    short = machine.replace(", target of", " ·")
-    return {"label": label, "short": short, "answer": [count, answer], "note": CHART[f"note_{kind}"], "speeds": speeds}
+    label = CHART["label"].format(machine=name_view(comparison, where), kind=kind)
+    known = CHART[f"from_{kind}"].format(runs=comparison.runs)
+    return {"label": label, "from": known, "answer": [count, answer], "note": CHART[f"note_{kind}"], "speeds": speeds}
 
 
 def name_view(comparison: MethodComparison, where: str) -> str:
@@ -138,58 +140,54 @@ def _place(speed: float, axis: tuple[float, float]) -> float:
     return (speed - axis[0]) / (axis[1] - axis[0])
 
 
-def build_picture(where: str, costs: CostModel | None, *comparisons: MethodComparison) -> dict[str, Any]:
+def build_picture(where: str, *comparisons: MethodComparison) -> dict[str, Any]:
     """Payload of the picture of one method at a time.
 
     Args:
         where: The machine of speeds that were measured, as in "on two CPU cores".
-        costs: Of that machine; None where its passes were not timed by their number of tokens.
         comparisons: The same methods, once for each machine, the measured one first.
 
     Returns:
-        ``rows``, in the order of the record, whatever their speed: key, name, tag, group, drawing and about as in the chart; round: a recorded one as in
-        ``build_tree``, without its steps and distributions, null where there is none; ``speeds``, a machine each: number, verdict (a word on it),
-        place (the machine) and range, each empty where it is unknown; note: how many tokens a round writes, and what explains the speeds.
+        ``rows``, in the order of the record, whatever their speed: key, name, tag, drawing and about as in the chart; inSight: whether it has a button
+        before it is chosen; round: a recorded one as in ``build_tree``, without its steps and distributions, null where there is none; ``speeds``, a
+        machine each: number, verdict (words on it) and place (the machine); note: how many tokens a round writes, and what explains the speeds.
         ``title`` of the speeds; ``size`` of the drawings; ``first``: shown before any is chosen.
     """
     rows = []
     for row, *others in zip(*(one.rows for one in comparisons), strict=True):
         speeds = [_describe_speed(*each, where) for each in zip((row, *others), comparisons, strict=True)]
         rows.append({
-            "key": row.key, "name": row.entry.name, "tag": build_tag(row), "group": "" if is_exact(row) else TEXTS["lossy_group"],
+            "key": row.key, "name": row.entry.name, "tag": build_tag(row), "inSight": row.key in TEXTS["in_sight"] and row.key != "target",
             "about": row.reason or take_first_sentence(row.entry.description), "drawing": load_icons()[row.key], "round": _build_round(row),
-            "speeds": [] if row.per_pass is None else speeds, "note": _describe_round(row, costs, *comparisons),
+            "speeds": [] if row.per_pass is None else speeds, "note": _describe_round(row, where, *comparisons),
         })  # fmt: skip
     return {"rows": rows, "title": PICTURE["title"], "size": SIZE, "first": PICTURE["first"]}
 
 
 def _describe_speed(row: MethodRow, comparison: MethodComparison, where: str) -> dict[str, str]:
-    """The speed of a method on one machine, with a word on it, the machine, and its range."""
+    """The speed of a method on one machine, with words on it, and the machine."""
     found, is_model = compute_speed(row, comparison), isinstance(comparison, ComputedComparison)
     place = CHART["label"].format(machine=name_view(comparison, where), kind="computed" if is_model else "measured")
     if found is None:
-        return {"number": "", "verdict": PICTURE["not_computed" if is_model else "not_timed"], "place": place, "range": ""}
-    verdict = name_comparison(row, comparison) or ("slower" if found.value < 1.0 and row.exact else "")
+        return {"number": "", "verdict": PICTURE["not_computed" if is_model else "not_timed"], "place": place}
+    more = ""
     if not row.exact:
-        verdict = PICTURE["lossy"]
-    elif is_tied(row, comparison):
-        verdict = FASTER  # with which method it is tied is to be seen in the chart
-    number = f"{'≤ ' if is_bound(row, comparison) else ''}{found.value:.2f}×"
-    span = PICTURE["range"].format(range=format_range(found)) if compare_with_target(row, comparison) else ""
-    return {"number": number, "verdict": verdict, "place": place, "range": span}
+        more = PICTURE["lossy"]
+    elif is_bound(row, comparison) or compare_with_target(row, comparison) == UNSURE:
+        more = name_comparison(row, comparison)
+    return {"number": f"{found.value:.2f}×", "verdict": ", ".join(filter(None, (PICTURE["times"], more))), "place": place}
 
 
-def _describe_round(row: MethodRow, costs: CostModel | None, comparison: MethodComparison, *others: MethodComparison) -> str:
-    """How many tokens a round of a method writes; and of a large tree what checking it takes."""
+def _describe_round(row: MethodRow, where: str, comparison: MethodComparison, *others: MethodComparison) -> str:
+    """How many tokens a round of a method writes; and of a large tree how long checking it takes."""
     if row.key == "target":
         return str(PICTURE["alone"])
     if row.per_pass is None:
         return ""
     said = PICTURE["writes"].format(tokens=f"{row.per_pass:.2f}")
-    there = next((one for one in others if isinstance(one, ComputedComparison)), None)
-    if row.key in WIDE and costs is not None and there is not None:
-        said += f" {PICTURE['checks'].format(passes=compare_passes(row, there.cost_model, costs))}"
-    return said
+    there = _find_computed(others)
+    passes = compare_passes(row, comparison, there, where) if row.key in WIDE and there is not None else ""
+    return f"{said} {passes}".strip()
 
 
 def _build_round(row: MethodRow) -> dict[str, Any] | None:
@@ -217,17 +215,21 @@ def sort_by_speed(comparison: MethodComparison) -> list[MethodRow]:
 
 
 def name_comparison(row: MethodRow, comparison: MethodComparison) -> str:
-    """Faster or slower than target-only sampling, tied with the fastest, that the runs cannot tell, or that it is only a bound; else empty without intervals.
+    """Faster or slower than target-only sampling, tied with the fastest, that the runs cannot tell, or that it is only a bound; empty without intervals.
 
     A lossy method is never only faster.
     """
+    if row.key == "target":
+        return str(CHART["alone"])
     if is_bound(row, comparison):
         return "at most"
-    verdict = compare_with_target(row, comparison)
+    verdict, found = compare_with_target(row, comparison), compute_speed(row, comparison)
+    if found is not None and is_computed(row, comparison):
+        verdict = FASTER if found.value > 1.0 else SLOWER
     if verdict == UNSURE:
         return "too close to call"
     if is_tied(row, comparison):
-        return f"{verdict}, a tie"
+        return f"{verdict}, tied with the first"
     return f"{verdict}, but lossy" if verdict == FASTER and not row.exact else verdict
 
 

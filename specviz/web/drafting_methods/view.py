@@ -8,7 +8,7 @@ from typing import Any
 import streamlit as st
 
 from specviz.proposers.trees import node_count
-from specviz.speed.records.cost_model import ON_RECORD, SERVER, CostModel, load_cost_models
+from specviz.speed.records.cost_model import SERVER
 from specviz.speed.records.methods import DRAFTING_METHODS, ComputedComparison, MethodComparison, MethodRow
 from specviz.web.common import cost_choice, measurement_page, session
 from specviz.web.common.component import Component, read_reported
@@ -46,10 +46,10 @@ def show_page() -> None:
     with open_screen("drafting_methods", "method"):
         show_page_head("drafting_methods", TEXTS["lede"])
         top = st.container(key="drafting_methods-top")
-    middle = st.container()
     with st.container(key="drafting_methods-all"), open_screen("drafting_methods", "methods"):
         st.markdown(f"## {TEXTS['all']}")
         chart = st.container(key="drafting_methods-chart")
+    walked = st.container()
     origin = st.expander(TEXTS["origin"])
     fold = st.expander(TEXTS["own_text"])
     choices = origin.container(key="drafting_methods-choice", horizontal=True, gap="medium")
@@ -68,16 +68,16 @@ def show_page() -> None:
     there = compute_for_other_machine(measured, state.question.costs)
     machines = (measured,) if there is None else (measured, there)
     with top:
-        payload = draw_cached(build_picture, name_machine(state), find_own_costs(state), *machines)
+        payload = draw_cached(build_picture, name_machine(state), *machines)
         _picture.draw(PICTURE, {"payload": payload, "chosen": state.question.row, "within": True}, row=None, round=None)
     with chart:
-        payload = draw_cached(build_overview, name_machine(state), find_own_costs(state), *machines)
+        payload = draw_cached(build_overview, name_machine(state), *machines)
         chosen = state.question.row or PICTURE_TEXTS["first"]
         _overview.draw(OVERVIEW, {"payload": payload, "chosen": chosen, "within": True}, row=None)
     with origin:
         show_origin(state, measured, there)
     if row := measured.row(state.question.row):
-        with middle:
+        with walked:
             show_round(row, arrives)
     show_tabs(state.apply_costs(measured))
 
@@ -123,12 +123,6 @@ def compute_for_other_machine(comparison: MethodComparison, costs: str = cost_ch
         return None
     found = cost_choice.apply_costs(comparison, SERVER if costs == cost_choice.MEASURED else costs)
     return found if isinstance(found, ComputedComparison) else None
-
-
-def find_own_costs(state: MethodsState) -> CostModel | None:
-    """The costs of the machine that timed what is shown; None for a visitor's own run, whose passes are not timed one by one."""
-    has_own = state.has_own_result or state.partial_result
-    return None if has_own else load_cost_models().get(ON_RECORD)
 
 
 def name_machine(state: MethodsState) -> str:
@@ -180,7 +174,7 @@ def show_round_steps(row: MethodRow, arrives: bool) -> None:
             data = {"payload": draw_cached(build_tree, row.trace), "within": True, "arrive": arrives}
             _tree.draw("drafting_methods-tree", data)
         refused = any(decision.accepted is False for round_ in row.trace.rounds for decision in round_.proposals)
-        which = "A round of the timed run in which a token was rejected." if refused else "The last round of the timed run."
+        which = "A round of a recorded run in which a token was rejected." if refused else "A round of a recorded run."
         st.caption(escape_markdown(f"{which} Rule: {row.rule}. {sized}"))
 
 

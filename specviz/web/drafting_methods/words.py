@@ -17,7 +17,6 @@ from specviz.speed.records.methods import ComputedComparison, FirstToken, Method
 TEXTS = load_toml("texts/drafting_methods")
 SENTENCES = TEXTS["sentences"]
 FEW = 3  # methods that a sentence names
-NAMED = 2  # methods that the answer above the chart names
 WIDE = ("eagle-wide", "tree-wide", "medusa-wide")  # methods whose passes read a large tree
 FASTER, SLOWER, UNSURE = "faster", "slower", "undecided"
 
@@ -70,34 +69,39 @@ def loses_with_many_tokens(comparison: MethodComparison) -> bool:
     return any(compare_with_target(row, comparison) == SLOWER and (row.per_pass or 0.0) > best.per_pass for row in wide)
 
 
-def explain_other_machine(comparison: MethodComparison, other: ComputedComparison | None, costs: CostModel | None) -> str:
+def explain_other_machine(comparison: MethodComparison, other: ComputedComparison | None, where: str) -> str:
     """Why large trees lose here and gain on another machine; empty where they lose there too, or do not lose here.
 
-    costs: Of the machine that timed the comparison; None where its passes were not timed by their number of tokens.
+    where: The machine that timed the comparison, as in "on two CPU cores".
     """
-    if other is None or costs is None or not loses_with_many_tokens(comparison):
+    if other is None or not loses_with_many_tokens(comparison):
         return ""
     wide = [row for key in WIDE if (row := other.row(key)) is not None and compute_speed(row, other) is not None]
     if not wide or any(_get_speed(row, other).value <= 1.0 for row in wide):
         return ""
-    return TEXTS["elsewhere"].format(passes=compare_passes(max(wide, key=lambda row: row.nodes), other.cost_model, costs))
+    passes = compare_passes(max(wide, key=lambda row: row.nodes), comparison, other, where)
+    return passes and f"{passes} {TEXTS['gain']}"
 
 
-def compare_passes(row: MethodRow, there: CostModel, here: CostModel) -> str:
-    """What a pass that checks a round of a method takes on both machines, in tokens of target-only sampling."""
-    tokens = 1 + ceil(row.nodes)  # a round that is cut at the end of the text has fewer
-    prices = [model.compute_pass(tokens) / model.target_only for model in (here, there)]
-    places = [name_place(name_machine(model)) for model in (here, there)]
-    return TEXTS["passes"].format(tokens=tokens, here=places[0], there=places[1], cost=prices[0], other=prices[1])
+def compare_passes(row: MethodRow, comparison: MethodComparison, other: ComputedComparison, where: str) -> str:
+    """The time of the pass that checks a round of a method, on both machines, in tokens of target-only sampling; empty where no pass was timed.
+
+    row: Of either comparison. where: The machine that timed the first one.
+    """
+    timed, alone = comparison.row(row.key), comparison.row("target")
+    if timed is None or alone is None or alone.ms is None or not timed.timing.get("target"):
+        return ""
+    model, drafts = other.cost_model, ceil(row.nodes)  # a round that is cut at the end of the text has fewer
+    return TEXTS["passes"].format(
+        drafts=drafts, here=where[:1].upper() + where[1:], cost=timed.timing["target"] / alone.ms.value,
+        there=f"on {name_place(name_machine(model))}", other=model.compute_pass(1 + drafts) / model.target_only,
+    )  # fmt: skip
 
 
 def is_tied(row: MethodRow, comparison: MethodComparison) -> bool:
-    """Whether it and the fastest exact method, both faster than target-only sampling, have intervals that meet: their order is not known."""
+    """Whether it and the fastest exact method, both faster than target-only sampling, have intervals that meet: which of both is first is not known."""
     timed = [one for one in list_timed(comparison) if compare_with_target(one, comparison) == FASTER]
-    if row not in timed or len(timed) < 2:
-        return False
-    best, others = timed[0], timed[1:] if row is timed[0] else [row]
-    return any(_may_be_as_fast(one, best) for one in others)
+    return row in timed[1:] and _may_be_as_fast(row, timed[0])
 
 
 def _may_be_as_fast(row: MethodRow, best: MethodRow) -> bool:
@@ -176,7 +180,7 @@ def list_timed(comparison: MethodComparison) -> list[MethodRow]:
 
 
 def answer_which_pay(comparison: MethodComparison, where: str) -> tuple[str, str]:
-    """How many exact methods are faster than no draft, and of measured ones which; both empty before any was timed.
+    """How many exact methods are faster than no draft: the count, and the words after it; both empty before any was timed.
 
     where: The machine, as in "on two CPU cores". Of computed speeds those that are only bounds do not count.
     """
@@ -192,10 +196,7 @@ def answer_which_pay(comparison: MethodComparison, where: str) -> tuple[str, str
     count, verb = f"{len(faster)} of {len(timed)}", "beats" if len(faster) == 1 else "beat"
     if is_model:
         return count, SENTENCES["answer_computed"].format(verb=verb, where=where)
-    named = ", ".join(f"{row.entry.name} {_get_speed(row, comparison).value:.2f}×" for row in faster[:NAMED])
-    tie = SENTENCES["tie"] if len(faster) > 1 and all(is_tied(row, comparison) for row in faster[:NAMED]) else ""
-    more = "." if not faster else f": {named}{tie}." if len(faster) <= NAMED else f". Fastest: {named}{tie}."
-    return count, SENTENCES["answer"].format(verb=verb, where=where) + more
+    return count, SENTENCES["answer"].format(verb=verb, where=where)
 
 
 def _describe_exactness(comparison: MethodComparison) -> str:

@@ -13,11 +13,11 @@ class MethodsView {
     this.answer = h("p", { class: "answer", "aria-live": "polite" });
     this.why = h("p", { class: "why" });
     this.head = h("div", { class: "heads", "aria-hidden": "true" });
-    this.list = h("ul", { class: "lines" });
+    this.list = h("ul", { class: "lines", role: "group", "aria-label": "Methods" });
     this.more = h("button", { type: "button", class: "button" });
     this.more.addEventListener("click", () => { this.whole = !this.whole; this.draw(); });
     this.key = h("p", { class: "note" });
-    this.node = h("section", { class: "stage methods", "aria-label": "The drafting methods" }, this.answer, this.why, this.head, this.list, h("div", { class: "foot" }, this.more, this.key));
+    this.node = h("section", { class: "stage methods", "aria-label": "The drafting methods" }, this.answer, this.head, this.list, h("div", { class: "foot" }, this.more, this.why), this.key);
   }
 
   update({ data: { payload, chosen }, setTriggerValue }) {
@@ -33,15 +33,18 @@ class MethodsView {
   }
 
   fill() {
-    const { rows, views, ticks, setting, why } = this.payload;
+    const { rows, views, ticks, setting, shapes, why } = this.payload;
     say(this.why, why);
     show(this.why, Boolean(why));
     this.rows = new Map(rows.map((row) => [row.key, makeRow(row, this.payload, () => this.choose(row.key))]));
     this.groups = new Map([...new Set(rows.map(({ group }) => group))].filter(Boolean).map((group) => [group, h("li", { class: "group" }, group)]));
     this.list.replaceChildren();
     this.node.style.setProperty("--machines", String(views.length));
-    this.head.replaceChildren(h("span", { class: "who" }, setting), ...views.map(({ label }) => h("span", { class: "machine" },
-      h("b", {}, label), h("span", { class: "fast" }, ...ticks.map(({ at, said }) => placeAt(h("span", { class: said === "1×" ? "one" : "" }, said), at))))));
+    const labels = views.map(({ label }, i) => h("span", { class: i ? "computed" : "measured" }, label));
+    const drawn = shapes.map(([kind, name]) => h("span", { class: kind }, name));
+    this.head.replaceChildren(h("span", { class: "who" }, setting, h("span", { class: "shapes" }, ...drawn)), ...views.map(({ label, from }, i) => h("span", { class: "machine" },
+      h("b", {}, label), h("span", { class: "from" }, from), h("span", { class: "both" }, ...(i ? [] : labels)),
+      h("span", { class: "fast" }, ...ticks.map(({ at, said }) => placeAt(h("span", { class: said === "1×" ? "one" : "" }, said), at))))));
     for (const { key } of views[0].speeds) fillRow(this.rows.get(key), views.map(({ speeds }) => speeds.find((one) => one.key === key)), this.payload);
     say(this.key, views.map(({ note }) => note).join(" "));
   }
@@ -105,10 +108,10 @@ function makeRow(row, { unit, size, views }, choose) {
   const svg = s("svg", { class: "drawing", "aria-hidden": "true" }, ...row.drawing.map(([tag, attributes]) => s(tag, attributes)));
   setSize(svg, ...size);
   const name = h("span", { class: "name" }, h("b", {}, row.name), ...(row.tag ? [" ", h("span", { class: "tag" }, row.tag)] : []), h("span", { class: "gloss" }, row.line));
-  const machines = views.map(({ short }) => {
+  const machines = views.map(() => {
     const bar = h("i", { class: "bar" }), range = h("i", { class: "range" }), value = h("span", { class: "value" }), verdict = h("span", { class: "verdict" });
     const plot = h("span", { class: "fast" }, bar, range, placeAt(h("i", { class: "one" }), unit));
-    const node = h("span", { class: "machine" }, h("span", { class: "short" }, short), plot, h("span", { class: "reads" }, value, verdict));
+    const node = h("span", { class: "machine" }, plot, h("span", { class: "reads" }, value, verdict));
     return { node, bar, range, value, verdict };
   });
   const face = h("button", { type: "button", class: "method" }, svg, name, ...machines.map(({ node }) => node));
@@ -127,8 +130,8 @@ function fillRow({ row, machines, face }, numbers, { unit, views }) {
     show(range, Boolean(span));
     if (span) placeBetween(range, low, high);
     node.classList.toggle("unsure", Boolean(unsure));
-    say(value, speed ? `${bound ? "≤ " : ""}${speed.said}×` : "");
-    say(verdict, speed ? (row.key === "target" ? "no draft" : speed.verdict) : row.tag || (pass ? "not computed" : ""));
+    say(value, speed ? `${speed.said}×` : "");
+    say(verdict, speed ? speed.verdict : row.tag || (pass ? "not computed" : ""));
   }
 }
 

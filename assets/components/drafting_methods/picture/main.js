@@ -1,42 +1,42 @@
-// One drafting method at a time: a recorded round of it, and how fast it is.
+// One drafting method at a time, chosen among buttons: a recorded round of it, and how fast it is.
 
-import { button, h, s, say, show } from "../../lib/dom.js";
+import { button, h, place, s, say, show } from "../../lib/dom.js";
 import { mounted } from "../../lib/mount.js";
 import { countTokens, makeTokenLegend } from "../../lib/tokens.js";
 import { drawTree, fillTree, makeTree, placeTree } from "../../lib/tree.js";
 
 const NARROW = 720;
-const HIGH = { wide: 250, narrow: 150 }; // px of a round
-const LINE = { wide: 22, narrow: 19 }; // px, at least, of a line of it
-const SHORT = 40; // letters of the text before a round, on a phone
+const HIGH = { wide: 190, narrow: 150 }; // px of a round, at most
+const LINE = { wide: 22, narrow: 19, most: 52 }; // px of a line of it
+const FROM = 250; // px of the text before a round, where it stands beside it
+const LETTERS = { wide: 25, narrow: 40 }; // of that text
+const MOST = 15; // draft tokens of a round, for the room of a count
 const DRAFTED = 900; // ms that a round stands as drafted, before the target has checked it
+const KEYS = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 };
 
 class PictureView {
   constructor() {
     this.presented = false; // the round below is what the presenter view shows
-    this.select = h("select", { "aria-label": "Drafting method" });
-    this.select.addEventListener("change", () => this.choose(this.select.value));
-    const next = button("›", "the next method", () => this.goToNext());
-    next.setAttribute("aria-label", "the next method");
+    this.picker = h("div", { class: "picker", role: "radiogroup", "aria-label": "Drafting method" });
+    this.picker.addEventListener("keydown", (event) => this.onKey(event));
     this.tag = h("span", { class: "tag" });
     this.words = h("span", {});
-    this.about = h("p", { class: "about", "aria-live": "polite" }, this.tag, this.words);
-    this.icon = h("div", { class: "icon", "aria-hidden": "true" });
+    this.about = h("p", { class: "about", "aria-live": "polite" }, this.words, this.tag);
     this.walk = button("Step through this round ↓", "how the target checks it, token by token", () => this.walkRound(), "primary");
     this.before = h("p", { class: "before" });
     this.tree = makeTree(this);
-    this.legend = makeTokenLegend(["draft", "accepted", "rejected", "residual", "bonus"]);
-    this.unchecked = h("li", { class: "unchecked" }, h("span", {}, "not checked"));
+    this.legend = makeTokenLegend(["draft", "accepted", "rejected", "residual", "bonus"], MOST);
+    this.left = h("span", { class: "n" });
+    this.unchecked = h("li", { class: "unchecked" }, h("span", {}, "not checked"), this.left);
     this.legend.node.append(this.unchecked);
     this.checked = h("p", { class: "checked" });
     this.figure = h("figure", { class: "figure" }, this.before, this.tree.node, h("div", { class: "under" }, this.checked, this.legend.node));
     this.title = h("h3", {});
     this.machines = h("div", { class: "machines" });
     this.note = h("p", { class: "note" });
-    this.speed = h("div", { class: "speed", "aria-live": "polite" }, this.title, this.machines);
+    this.speed = h("div", { class: "speed", "aria-live": "polite" }, this.title, this.machines, this.note);
     this.node = h("section", { class: "stage picture", "aria-label": "One drafting method" },
-      h("div", { class: "picker" }, this.select, next, this.icon, this.about),
-      h("div", { class: "main" }, this.figure, this.speed, this.note, this.walk));
+      this.picker, h("div", { class: "main" }, this.about, this.figure, this.speed, this.walk));
   }
 
   update({ data: { payload, chosen }, setTriggerValue }) {
@@ -54,26 +54,36 @@ class PictureView {
   }
 
   fill() {
-    const { rows } = this.payload;
-    const groups = [...new Set(rows.map(({ group }) => group))].map((group) => [group, rows.filter((row) => row.group === group)]);
     say(this.title, this.payload.title);
-    this.select.replaceChildren(...groups.map(([group, inside]) => h("optgroup", { label: group ? "Not exact" : "Exact" }, ...inside.map(({ key, name }) => h("option", { value: key }, name)))));
-    this.order = groups.flatMap(([, inside]) => inside);
+    this.choices = this.payload.rows.map((row) => ({ row, node: this.makeChoice(row) }));
+    this.picker.replaceChildren(...this.choices.map(({ node }) => node));
+  }
+
+  makeChoice(row) {
+    const node = h("button", { type: "button", role: "radio", title: row.about }, this.makeDrawing(row), h("span", {}, row.name));
+    node.addEventListener("click", () => this.choose(row.key));
+    return node;
   }
 
   makeDrawing({ drawing }) {
     return s("svg", { class: "drawing", "aria-hidden": "true", viewBox: `0 0 ${this.payload.size.join(" ")}` }, ...drawing.map(([tag, attributes]) => s(tag, attributes)));
   }
 
+  /** The arrow keys go from method to method, as in any group of radio buttons. */
+  onKey(event) {
+    if (!Object.hasOwn(KEYS, event.key) || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    const seen = this.choices.filter(({ row }) => this.isSeen(row));
+    const at = seen.findIndex(({ row }) => row.key === this.chosen);
+    const { row, node } = seen[(at + KEYS[event.key] + seen.length) % seen.length];
+    this.choose(row.key);
+    node.focus();
+  }
+
   choose(key) {
     this.chosen = this.given = key;
     this.draw();
     this.send("row", key);
-  }
-
-  goToNext() {
-    const at = this.order.findIndex(({ key }) => key === this.chosen);
-    this.choose(this.order[(at + 1) % this.order.length].key);
   }
 
   walkRound() {
@@ -87,18 +97,19 @@ class PictureView {
 
   get steps() { return [{ kind: "end" }]; }
 
-  get row() { return this.order.find(({ key }) => key === this.chosen) ?? this.order[0]; }
+  get row() { return this.payload.rows.find(({ key }) => key === this.chosen) ?? this.payload.rows[0]; }
+
+  isSeen(row) { return row.inSight || row === this.row; }
 
   draw() {
     if (!this.payload) return;
     const { row } = this;
     if (this.shown === row) return;
     this.shown = row;
-    this.select.value = row.key;
+    this.drawChoices();
     say(this.tag, row.tag);
     show(this.tag, Boolean(row.tag));
     say(this.words, row.about);
-    this.icon.replaceChildren(this.makeDrawing(row));
     this.machines.replaceChildren(...row.speeds.map(makeSpeed));
     say(this.note, row.note);
     show(this.note, Boolean(row.note));
@@ -108,13 +119,23 @@ class PictureView {
     if (row.round) this.playRound(row.round);
   }
 
+  drawChoices() {
+    for (const { row, node } of this.choices) {
+      const is = row === this.row;
+      show(node, this.isSeen(row));
+      node.setAttribute("aria-checked", String(is));
+      node.tabIndex = is ? 0 : -1;
+      if (is) this.picker.scrollTo({ left: node.offsetLeft - (this.picker.clientWidth - node.offsetWidth) / 2 }); // on a phone the buttons are a strip
+    }
+  }
+
   /** A round as drafted, and a moment later as the target has checked it. */
   playRound(round) {
     const { nodes } = round;
     fillTree(this.tree, round, this);
     this.placeRound();
     const drafts = nodes.length;
-    say(this.checked, drafts ? `${drafts} draft token${drafts === 1 ? "" : "s"}, one pass of the target:` : "No draft: one pass of the target writes one token.");
+    say(this.checked, drafts ? `${drafts} draft token${drafts === 1 ? "" : "s"}, one target pass:` : "No draft: one target pass writes one token.");
     clearTimeout(this.later);
     const still = matchMedia("(prefers-reduced-motion: reduce)").matches || !drafts;
     this.check(still);
@@ -123,10 +144,12 @@ class PictureView {
 
   check(over) {
     const { nodes, ending } = this.shown.round;
-    const counts = over ? Object.fromEntries(nodes.map(({ status }) => [status, 1])) : { draft: 1 };
+    const counts = over ? {} : { draft: nodes.length };
+    for (const { status } of over ? nodes : []) counts[status] = (counts[status] ?? 0) + 1;
     if (over && ending && nodes.length) counts[ending.kind === "residual" ? "residual" : "bonus"] = 1;
     countTokens(this.legend, counts);
     show(this.unchecked, Boolean(counts.unchecked));
+    say(this.left, String(counts.unchecked ?? 0));
     const decided = new Set(over ? nodes.flatMap(({ status }, i) => (status === "unchecked" ? [] : [i])) : []);
     drawTree(this.tree, { step: { kind: over ? "tally" : "tree", node: null }, decided, over });
     this.node.dataset.checked = String(over);
@@ -135,25 +158,25 @@ class PictureView {
   placeRound() {
     const width = this.figure.clientWidth;
     if (!width || !this.shown?.round) return;
-    const narrow = this.node.classList.contains("narrow"), { before } = this.shown.round;
-    say(this.before, before ? `… ${narrow ? endOf(before, SHORT) : before}` : "The text begins here.");
+    const { round } = this.shown, narrow = this.node.classList.contains("narrow");
     const size = narrow || this.room ? "narrow" : "wide"; // a projector has no more height than a phone
-    placeTree(this.tree, this.shown.round, width, HIGH[size], LINE[size]);
+    say(this.before, round.before ? `… ${endOf(round.before, LETTERS[narrow ? "narrow" : "wide"])}` : "The text begins here.");
+    const high = Math.min(HIGH[size], LINE.most * Math.max(1, round.lines));
+    const line = placeTree(this.tree, round, width, high, LINE[size], { fills: true, ...(narrow ? {} : { from: FROM }) });
+    place(this.before, narrow ? { top: "", width: "" } : { top: line / 2 - 12, width: FROM - 20 });
   }
 
   resize() {
     this.node.classList.toggle("narrow", this.node.clientWidth < NARROW);
-    if (this.room !== this.drawn) this.draw(); // a projector has no place for all
-    this.drawn = this.room;
     this.placeRound();
   }
 
   close() { clearTimeout(this.later); }
 }
 
-/** The speed on one machine: a number, a word on it, the machine, and its range. */
-function makeSpeed({ number, verdict, place, range }) {
-  return h("p", { class: "machine" }, h("b", {}, number || "–"), h("span", { class: "verdict" }, verdict), h("span", { class: "place" }, place), h("span", { class: "range" }, range));
+/** The speed on one machine: a number, a word on it, and the machine. */
+function makeSpeed({ number, verdict, place: machine }) {
+  return h("p", { class: "machine" }, h("b", {}, number || "–"), h("span", { class: "verdict" }, verdict), h("span", { class: "place" }, machine));
 }
 
 /** The last whole words of a text, of at most so many letters. */
