@@ -15,7 +15,7 @@ PICTURES = (
 )  # with the labels of charts, their keys, and the texts that the models wrote
 CONTROLS = "button, a[href], input, select, textarea, summary, [role=slider], [role=tab]"
 NAMES = "label, [data-testid=stWidgetLabel]"  # of controls
-GROUPS = "[role=radiogroup], [role=tablist], :is(.names, .lines)[role=group]"  # one choice, whatever it has to choose from
+GROUPS = "[role=radiogroup], [role=tablist], :is(.names, .rows)[role=group]"  # one choice, whatever it has to choose from
 FOLDS = "summary"  # all of them together are one quiet row
 HEADER = 60  # px
 

@@ -208,7 +208,7 @@ def test_a_run_can_be_stopped(page, server):
     expect(page.get_by_test_id("stProgress")).to_contain_text(re.compile(r"first run|Run \d"), timeout=PATIENT)
     stop.click()
     expect(stop).to_have_count(0, timeout=PATIENT)
-    expect(page.locator(".st-key-drafting_methods-notes-from")).to_contain_text(re.compile("Recorded for the text|Your run"))
+    expect(page.locator(".st-key-drafting_methods-notes-from")).to_contain_text(re.compile("Recorded, measured|Your run"))
     expect(run).to_be_enabled(timeout=PATIENT)
     assert_harmless(page)
 

@@ -13,11 +13,12 @@ class MethodsView {
     this.answer = h("p", { class: "answer", "aria-live": "polite" });
     this.why = h("p", { class: "why" });
     this.head = h("div", { class: "heads", "aria-hidden": "true" });
-    this.list = h("ul", { class: "lines", role: "group", "aria-label": "Methods" });
+    this.list = h("ul", { class: "lines" });
     this.more = h("button", { type: "button", class: "button" });
     this.more.addEventListener("click", () => { this.whole = !this.whole; this.draw(); });
     this.key = h("p", { class: "note" });
-    this.node = h("section", { class: "stage methods", "aria-label": "The drafting methods" }, this.answer, this.head, this.list, h("div", { class: "foot" }, this.more, this.why), this.key);
+    this.node = h("section", { class: "stage methods", "aria-label": "The drafting methods" }, this.answer, this.head,
+      h("div", { class: "rows", role: "group", "aria-label": "Methods" }, this.list), h("div", { class: "foot" }, this.more, this.why), this.key);
   }
 
   update({ data: { payload, chosen }, setTriggerValue }) {
