@@ -413,6 +413,11 @@ class PlanChoice:
     def key(self) -> str:
         return f"{self.draft} {self.temperature}"
 
+    @property
+    def needs_no_pair(self) -> bool:
+        """Whether the draft is offered for every pair: no model of a pair drafts."""
+        return self.draft in PLAN_DRAFTS.keys() & OWN_PAIR_DRAFTS.keys()
+
     def build_settings(self, base: Settings) -> Settings:
         """These settings with the choice; a pair of one's own stays, one of the catalog is that of the draft."""
         chosen = (PLAN_DRAFTS if base.pair in PAIRS else OWN_PAIR_DRAFTS)[self.draft][0]

@@ -64,7 +64,7 @@ def build_mask(parents: Sequence[int]) -> list[list[int]]:
     return rows
 
 
-def lay_out_tree(parents: Sequence[int], end: int, more: bool) -> tuple[list[dict[str, float]], float]:
+def lay_out_tree(parents: Sequence[int], end: int, has_ending: bool) -> tuple[list[dict[str, float]], float]:
     """Places of the nodes, the ending's last, and the number of lines.
 
     A node's column is its depth, its line that of its first leaf, so that every chain is level. Below each branch of a tree stands the same gap;
@@ -74,8 +74,8 @@ def lay_out_tree(parents: Sequence[int], end: int, more: bool) -> tuple[list[dic
     if not any(len(list_children(parents, node)) > 1 for node in range(ROOT, len(parents))):
         places = [{"col": node, "line": 0.0} for node in range(len(parents))]
         column = 0 if end == ROOT else end + 1
-        below = more and column < len(parents)
-        return [*places, *([{"col": column, "line": float(below)}] if more else [])], 1.0 + below
+        below = has_ending and column < len(parents)
+        return [*places, *([{"col": column, "line": float(below)}] if has_ending else [])], 1.0 + below
     places = [{"col": 0, "line": 0.0} for _ in parents]
     gaps: dict[int, float] = {}
     lines = 0.0
@@ -92,7 +92,7 @@ def lay_out_tree(parents: Sequence[int], end: int, more: bool) -> tuple[list[dic
         put(root, 0)
         gaps[root] = lines - 0.5 + GAP / 2
         lines += GAP
-    if more:
+    if has_ending:
         top, column = end, 0
         while top != ROOT and parents[top] != ROOT:
             top = parents[top]

@@ -143,7 +143,7 @@ class SpeedQuestion:
 
     def with_pair(self, pair: str) -> SpeedQuestion:
         """The same of another pair. Copied draft tokens stay, any other draft becomes the pair's; sliders begin where it stands."""
-        draft = "ngram" if self.choice.draft == "ngram" else pair if pair in PLAN_DRAFTS else "draft"
+        draft = self.choice.draft if self.choice.needs_no_pair else pair if pair in PLAN_DRAFTS else "draft"
         return replace(self, pair=pair, choice=replace(self.choice, draft=draft), alpha=None, c=None, gamma=None, texts=None)
 
     def link(self) -> dict[str, str]:
@@ -152,9 +152,7 @@ class SpeedQuestion:
         query |= {"costs": self.costs} if self.costs != MEASURED else {}
         query |= {"tab": self.tab} if self.tab != next(iter(TABS)) else {}
         query |= {name: f"{value:g}" for name in NUMBERS if (value := getattr(self, name)) is not None}
-        query |= (
-            {"pair": self.pair} if self.has_own_pair or (self.choice.draft == "ngram" and self.pair != Settings().pair) else {}
-        )
+        query |= {"pair": self.pair} if self.has_own_pair or (self.choice.needs_no_pair and self.pair != Settings().pair) else {}
         if self.text == load_example_text() or len(self.text) > LINKED:
             return query
         return query | {"text": self.text} | ({"lines": "1"} if self.lines else {})

@@ -82,7 +82,7 @@ def test_no_two_chips_stand_in_one_place_and_children_stand_one_column_on(traces
 
 
 def test_a_tree_of_two_levels_stands_as_drawn_by_hand():
-    places, lines = lay_out_tree([-1, -1, 0, 0], end=3, more=True)
+    places, lines = lay_out_tree([-1, -1, 0, 0], end=3, has_ending=True)
     below = 1.5 + GAP / 2  # the middle of the gap below the first branch
     assert [(one["col"], one["line"]) for one in places] == [(0, 0.0), (0, 2.0 + GAP), (1, 0.0), (1, 1.0), (2, below)]
     assert lines == pytest.approx(3 + 2 * GAP)
@@ -92,8 +92,8 @@ def test_a_tree_of_two_levels_stands_as_drawn_by_hand():
 def test_branches_are_evenly_apart_wherever_the_ending_comes(end):
     """Three branches of two leaves, as of the larger tree: nothing moves for the ending, which stands in a gap below its own branch."""
     parents = [-1, -1, -1, 0, 0, 1, 1, 2, 2]
-    places, _ = lay_out_tree(parents, end, more=True)
-    assert places[:-1] == lay_out_tree(parents, end, more=False)[0]
+    places, _ = lay_out_tree(parents, end, has_ending=True)
+    assert places[:-1] == lay_out_tree(parents, end, has_ending=False)[0]
     starts = [places[node]["line"] for node in (0, 1, 2)]
     assert starts[1] - starts[0] == pytest.approx(starts[2] - starts[1]) == pytest.approx(2 + GAP)
     branch = 2 if end == -1 else end
@@ -101,11 +101,11 @@ def test_branches_are_evenly_apart_wherever_the_ending_comes(end):
 
 
 def test_a_chain_has_its_bonus_token_behind_it_and_a_replacement_below():
-    assert lay_out_tree([-1, 0], end=1, more=True) == (
+    assert lay_out_tree([-1, 0], end=1, has_ending=True) == (
         [{"col": 0, "line": 0.0}, {"col": 1, "line": 0.0}, {"col": 2, "line": 0.0}],
         1.0,
     )
-    assert lay_out_tree([-1, 0], end=0, more=True)[0][-1] == {"col": 1, "line": 1.0}
+    assert lay_out_tree([-1, 0], end=0, has_ending=True)[0][-1] == {"col": 1, "line": 1.0}
 
 
 def test_the_bars_after_the_text_have_every_drafted_token_that_met_the_target():
