@@ -81,7 +81,7 @@ def build_one_round(trace: Trace | None = None, first_round: int | None = None) 
     first = choose_opening_round(trace.rounds) if first_round is None else first_round
     race = read_file(TRACES / "passage.json", passage.load_passages)
     data = {
-        "payload": build_round_payload(trace, more=False), **select_texts(trace.settings.get("rule", "token")),
+        "payload": build_round_payload(trace, has_next=False), **select_texts(trace.settings.get("rule", "token")),
         "cursor": {"round": first, "step": 0}, "mode": "recorded", "busy": None, "alone": True,
         "origin": find_origin(trace, "recorded", next(iter(race.values())).speculative),
     }  # fmt: skip

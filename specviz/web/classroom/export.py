@@ -23,7 +23,7 @@ def build_room_query(settings: Settings) -> dict[str, str]:
 
 
 def build_offer(room: Room, results: Iterable[TaskResult], describe_pair: PairFacts) -> ExportOffer:
-    """What can be exported of a room with these results of its tasks; nothing before a task has something to show."""
+    """The export of a room with these results of its tasks; empty before a task has something to show."""
     results = [result for result in results if result.is_exportable]
     if not results:
         return ExportOffer("classroom", note=TEXTS["nothing"])

@@ -359,7 +359,7 @@ def begin_task(desk: DeskState, room_session: RoomSession, room: Room, kind: str
 
 
 def show_result(room: Room, task: Assignment) -> None:
-    """What the class has, in a sentence."""
+    """The result of the class, in a sentence."""
     result = open_host().find_session(room).find_result(task)
     if isinstance(result, ClassSamplesResult):
         elements.show_verdict("classroom", *result.verdict)
@@ -368,7 +368,7 @@ def show_result(room: Room, task: Assignment) -> None:
 
 
 def show_room_menu(room_session: RoomSession, room: Room) -> None:
-    """What is rarely needed: the private link, the end of the room."""
+    """Rarely needed controls: the private link, the end of the room."""
     with st.container(key="fold"), st.popover("Room", width="content"):
         st.caption(TEXTS["private"])
         st.code(f"{_find_root()}room/{room.teacher_code}/teach", language=None, wrap_lines=True)

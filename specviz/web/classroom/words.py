@@ -84,7 +84,7 @@ def build_code_form(root: str) -> str:
 
 
 def build_example_head(title: str, caption: str) -> str:
-    """What stands over both charts of the example, as HTML: a title, what is counted, and one key."""
+    """The heading of both charts of the example, as HTML: a title, what is counted, and one key."""
     signs = (("band", "band"), ("outside", "outside"))
     key = "".join(f"<li><i class='{sign}'></i><span>{escape(HISTOGRAM[name])}</span></li>" for sign, name in signs)
     return (
@@ -107,26 +107,28 @@ def group_by_first_word(shares: CellShares) -> CellShares:
     return CellShares(shares.name, (*masses,), whole, (*masses.values(),), (*counts.values(),), low, high, shares.n)
 
 
-def build_example_verdict(found: InterimTest, shares: CellShares) -> PageVerdict:
+def build_example_verdict(interim_test: InterimTest, shares: CellShares) -> PageVerdict:
     """What the test of the example says, by the group of texts that it compared with all others. shares: its samples by first word."""
-    if found.verdict != "rejected":
-        agreement = describe_agreement(found)
-        if not found.can_show_difference:
+    if interim_test.verdict != "rejected":
+        agreement = describe_agreement(interim_test)
+        if not interim_test.can_show_difference:
             return agreement
-        return replace(agreement, mark="consistent", words=TEXTS["consistent"].format(n=found.n), details=TEXTS["more"])
+        return replace(agreement, mark="consistent", words=TEXTS["consistent"].format(n=interim_test.n), details=TEXTS["more"])
     word, count, prob = max(zip(shares.labels, shares.counts, shares.probs, strict=True), key=lambda one: one[2])
-    if found.cells != 2 or count not in found.counts:  # of other groups than the chart's
-        return PageVerdict("rejected", f"Not exact: {count_samples(found.n)} were enough.", describe_rejection(found), "")
-    excess = compare_counts(f"“{word}”", count, found.n * prob, found.n)
+    if interim_test.cells != 2 or count not in interim_test.counts:  # of other groups than the chart's
+        return PageVerdict(
+            "rejected", f"Not exact: {count_samples(interim_test.n)} were enough.", describe_rejection(interim_test), ""
+        )
+    excess = compare_counts(f"“{word}”", count, interim_test.n * prob, interim_test.n)
     return PageVerdict("rejected", "Not exact.", TEXTS["cause"].format(excess=excess))
 
 
-def describe_local_address(root: str, found: str) -> str:
-    """Say how phones reach an app that is open as localhost. found: this computer's address in the network, or nothing."""
+def describe_local_address(root: str, address: str) -> str:
+    """Say how phones reach an app that is open as localhost. address: this computer's address in the network, or nothing."""
     port = f":{port}" if (port := urlsplit(root).port) else ""
     then = (
-        f", then open this page as http://{found}{port}/classroom."
-        if found
+        f", then open this page as http://{address}{port}/classroom."
+        if address
         else " and open this page under its address in the network."
     )
     return f"{TEXTS['local'].format(command=TEXTS['phone_command'])}{then}"

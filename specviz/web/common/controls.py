@@ -23,7 +23,7 @@ class Form:
     """The fields of one page.
 
     The values go in as the fields' own defaults, not through the session: a field that the browser draws again, untouched, would
-    otherwise come back empty. New values therefore need new fields, told apart by the turn in their keys. What was typed stays
+    otherwise come back empty. New values therefore need new fields, told apart by the turn in their keys. Typed text stays
     while the visitor is on other pages.
     """
 

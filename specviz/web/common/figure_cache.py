@@ -22,7 +22,7 @@ _kept: OrderedDict[tuple, CachedFigure] = OrderedDict()
 
 
 class FrozenFigure(Figure):
-    """A figure that is not changed any more. What is sent of it is made once, however often it is shown."""
+    """A figure that is not changed any more. Its message is built once, however often it is shown."""
 
     def to_dict(self) -> dict[str, Any]:
         if not hasattr(self, "_once"):

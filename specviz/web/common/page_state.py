@@ -193,7 +193,7 @@ class MeasurementState(PageState):
 
     @property
     def partial_result(self) -> Any:
-        """What the running job has found so far; None where there is nothing to show."""
+        """The results of the running job so far; None where there is nothing to show."""
         return self.partial if self.is_busy else None
 
     def store_partial(self, ticket: Ticket, build: Callable[[], Any]) -> None:

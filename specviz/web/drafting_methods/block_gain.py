@@ -25,7 +25,7 @@ def build_gain_rows(plan: SpeedPlan) -> list[dict[str, object]]:
 
 
 def describe_gain(plan: SpeedPlan) -> str:
-    """What is gained at one gamma, and whether the measurement holds the counted number; empty for a plan of the token rule."""
+    """The gain at one gamma, and whether the measurement holds the counted number; empty for a plan of the token rule."""
     gains = {row.gamma: row.gain for row in plan.rows if row.gain is not None}
     if not gains:
         return ""

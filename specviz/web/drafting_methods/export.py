@@ -20,7 +20,7 @@ from specviz.web.drafting_methods.state import MethodsState, load_block_gain, lo
 
 
 def build_offer(state: MethodsState) -> ExportOffer:
-    """What can be exported; nothing until there is a comparison."""
+    """The export of the page; empty until there is a comparison."""
     measured: MethodComparison | None = state.shown_result
     if measured is None:
         return ExportOffer("drafting-methods")

@@ -92,7 +92,7 @@ def read_chosen_method() -> tuple[str | None, bool]:
 
 
 def show_machines(state: MethodsState, place: Any) -> str:
-    """The choice of the machine beside the one that measured: whose costs count. What a link leaves out is a server's GPU."""
+    """The choice of the machine beside the one that measured: whose costs count. A link without it means a server's GPU."""
     titles = {name: title for name, title in cost_choice.list_cost_titles().items() if name != cost_choice.MEASURED}
     current = state.question.costs
     start = SERVER if current == cost_choice.MEASURED else current
@@ -179,7 +179,7 @@ def show_round_steps(row: MethodRow, arrives: bool) -> None:
 
 
 def show_tabs(comparison: MethodComparison) -> None:
-    """What else is on record, each shown once it is chosen: other models, every method under every rule, and the numbers behind the chart."""
+    """The other records, each shown once it is chosen: other models, every method under every rule, and the numbers behind the chart."""
     shows = {
         "Other models": show_recorded_pairs if load_recorded_pairs() else None,
         "Every method under every rule": show_matrix if load_matrix() else None,
@@ -208,7 +208,7 @@ def show_matrix() -> None:
 
 
 def show_recorded_pairs() -> None:
-    """What was measured of other pairs, which a visitor cannot load here: the tokens of a round as bars, then every number."""
+    """The measurements of other pairs, which a visitor cannot load here: the tokens of a round as bars, then every number."""
     records = load_recorded_pairs()
     st.html(pair_bars.build_pair_bars(records))
     st.caption(TEXTS["pairs"])

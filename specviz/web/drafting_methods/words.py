@@ -299,7 +299,7 @@ def is_certain(first_token: FirstToken) -> bool:
 
 
 def build_detail_rows(comparison: MethodComparison) -> list[dict[str, object]]:
-    """What stands behind the chart, a line for each method: every count, the intervals, how exactness was shown."""
+    """The numbers behind the chart, a line for each method: every count, the intervals, how exactness was shown."""
     rows: list[dict[str, object]] = []
     for row in comparison.rows:
         first, found = row.first, compute_speed(row, comparison)

@@ -18,7 +18,7 @@ from specviz.web.exactness.state import ExactnessState
 
 
 def build_offer(state: ExactnessState) -> ExportOffer:
-    """What can be exported; nothing until the exact distribution is known."""
+    """The export of the page; empty until the exact distribution is known."""
     if state.report is not None:
         from specviz.export.report import build_report_package  # scipy comes with it, which a recorded page does without
 

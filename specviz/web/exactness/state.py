@@ -44,7 +44,7 @@ def list_sources() -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class ExactnessQuestion:
-    """What is tested. Raises SettingsError where it cannot be."""
+    """The question that is tested. Raises SettingsError where it cannot be."""
 
     settings: Settings
     source: str = "speculative"
@@ -161,7 +161,7 @@ class ExactnessState(SamplingState):
             self.submit(examine, tuple(uploads))
 
     def ask_server(self, url: str, model: str, samples: str, audit: Work) -> None:
-        """Collect samples of a server and test them. What cannot be done becomes a sentence, and nothing else changes."""
+        """Collect samples of a server and test them. An error becomes a sentence, and nothing else changes."""
         try:
             if SERVER not in list_sources():
                 raise SpecvizError("This server asks no other one for a visitor. Run the app yourself, or `specviz audit`.")
@@ -171,7 +171,7 @@ class ExactnessState(SamplingState):
             self.notes = [explain_error(error)]
 
     def request_samples(self, count: object, draw: Work) -> None:
-        """Ask for more samples, a number as it was typed. What cannot be done becomes a sentence, and nothing else changes.
+        """Ask for more samples, a number as it was typed. An error becomes a sentence, and nothing else changes.
 
         The first ones of a visitor go on where the recorded ones end: these are drawn again, and the seed makes them the same.
         """

@@ -85,7 +85,7 @@ def show_page() -> None:
 
 
 def show_fields(state: ExactnessState) -> tuple[tuple[Any, Any, str], ExactnessQuestion, list[str]]:
-    """What is tested in sight, the others folded.
+    """The tested decoder in sight, the others folded.
 
     Returns what the fold's buttons need, drawn once it is known whether work begins; the question that the fields ask; and sentences
     where one cannot be used.
@@ -238,8 +238,8 @@ def show_seed_runs(state: ExactnessState, is_running: bool) -> None:
             session.show_progress("exactness")
 
 
-def _build_runs(found: SeedPValues) -> dict[str, Any]:
-    return build_frames((found.shares,), pooled=False) | {"conclusion": found.conclusion}
+def _build_runs(p_values: SeedPValues) -> dict[str, Any]:
+    return build_frames((p_values.shares,), pooled=False) | {"conclusion": p_values.conclusion}
 
 
 def _show_folds(state: ExactnessState) -> None:
@@ -268,7 +268,7 @@ def _show_folds(state: ExactnessState) -> None:
 
 
 def show_report(state: ExactnessState) -> None:
-    """Picture, verdict and tests. What files and people wrote is text, never markdown."""
+    """Picture, verdict and tests. Texts of files and people are shown as text, never as markdown."""
     report = state.report
     if report is None and state.question.source == SERVER:
         st.caption(words.describe_server_test(state.question.settings))

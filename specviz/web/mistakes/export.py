@@ -18,7 +18,7 @@ from specviz.web.mistakes.state import MistakeState
 
 
 def build_offer(state: MistakeState) -> ExportOffer:
-    """What can be exported; nothing until the texts are there."""
+    """The export of the page; empty until the texts are there."""
     if state.shown_result.arms is None:
         return ExportOffer(
             "break-it", note="Choose a mistake: the game has no samples of yours." if state.question.is_hidden else ""

@@ -31,34 +31,34 @@ def style_decoder(wrong: int | None, arm: int, kind: str) -> dict[str, Any]:
     return {"color": color, "dash": dash, "symbol": symbol, "fill": CLEAR if second else color}
 
 
-def plot_distances(one: DistanceCurve, kind: str = "light") -> go.Figure:
+def plot_distances(curve: DistanceCurve, kind: str = "light") -> go.Figure:
     """Both distances over the number of samples, the band of sampling noise, and the test that detected the wrong one."""
     figure = go.Figure()
-    figure.add_scatter(x=one.n, y=[max(FLOOR, value) for value in one.upper], mode="lines", line={"width": 0}, fill="tozeroy",
+    figure.add_scatter(x=curve.n, y=[max(FLOOR, value) for value in curve.upper], mode="lines", line={"width": 0}, fill="tozeroy",
                        fillcolor=BAND, name="sampling noise, 99%", hoverinfo="skip")  # fmt: skip
-    figure.add_scatter(x=one.n, y=[max(FLOOR, value) for value in one.upper], mode="lines", line={"width": 1, "color": GRAY[kind]},
+    figure.add_scatter(x=curve.n, y=[max(FLOOR, value) for value in curve.upper], mode="lines", line={"width": 1, "color": GRAY[kind]},
                        showlegend=False, name="sampling noise, its edge", hoverinfo="skip")  # fmt: skip
-    for arm, name in enumerate(one.names):
-        drawn = style_decoder(one.wrong, arm, kind)
-        values = [value[arm] for value in one.tv]
+    for arm, name in enumerate(curve.names):
+        drawn = style_decoder(curve.wrong, arm, kind)
+        values = [value[arm] for value in curve.tv]
         figure.add_scatter(
-            x=one.n, y=[max(FLOOR, value) for value in values], customdata=values, name=name, mode="lines+markers",
+            x=curve.n, y=[max(FLOOR, value) for value in values], customdata=values, name=name, mode="lines+markers",
             line={"color": drawn["color"], "dash": drawn["dash"], "width": 2.5},
             marker={"symbol": drawn["symbol"], "size": 8, "color": drawn["color"]},
             hovertemplate=f"{name}: TV %{{customdata:.4f}} after %{{x:,}} samples<extra></extra>",
         )  # fmt: skip
-    if one.samples_at_detection:
-        late = one.samples_at_detection >= 1000  # the words go to the left of the line
-        figure.add_vline(x=one.samples_at_detection, line={"width": 1.5, "dash": "dot", "color": INK[kind]})
-        figure.add_annotation(x=log10(one.samples_at_detection), y=1.0, yref="paper", text=f"✕ detected at {one.samples_at_detection:,}", showarrow=False,
+    if curve.samples_at_detection:
+        late = curve.samples_at_detection >= 1000  # the words go to the left of the line
+        figure.add_vline(x=curve.samples_at_detection, line={"width": 1.5, "dash": "dot", "color": INK[kind]})
+        figure.add_annotation(x=log10(curve.samples_at_detection), y=1.0, yref="paper", text=f"✕ detected at {curve.samples_at_detection:,}", showarrow=False,
                               xanchor="right" if late else "left", yanchor="top", xshift=-6 if late else 6, yshift=-16,
                               font={"size": 13, "color": GRAY[kind]})  # under the line at 1  # fmt: skip
-    if not one.n:
+    if not curve.n:
         figure.add_annotation(
             x=2.0, y=0.5, yref="paper", text="no samples yet", showarrow=False, font={"size": 13, "color": GRAY[kind]}
         )
-    end = max(3.0, log10(max(one.n, default=1000)))
-    low = min([0.03, *(value for row in one.tv for value in row if value > FLOOR)])
+    end = max(3.0, log10(max(curve.n, default=1000)))
+    low = min([0.03, *(value for row in curve.tv for value in row if value > FLOOR)])
     figure.update_xaxes(type="log", range=[0.95, end + 0.08], title="samples of each decoder, logarithmic", gridcolor=GRID,
                         dtick=1, tickformat=",~s", fixedrange=True, zeroline=False)  # fmt: skip
     figure.update_yaxes(type="log", range=[log10(max(FLOOR, 0.7 * low)), 0.08], title="share on the wrong texts (TV)", gridcolor=GRID, dtick=1,
@@ -94,6 +94,6 @@ def plot_acceptance(pair: tuple[DraftingCounts, DraftingCounts], wrong: int | No
     return figure
 
 
-def plot_wrong_cells(one: CellShares, kind: str = "light") -> go.Figure:
+def plot_wrong_cells(shares: CellShares, kind: str = "light") -> go.Figure:
     """Samples of the wrong decoder beside the exact distribution: outlines, as everywhere on the page."""
-    return cell_shares.plot_cells(one, cell_shares.compute_rows_end(one), kind, hollow=True)
+    return cell_shares.plot_cells(shares, cell_shares.compute_rows_end(shares), kind, hollow=True)

@@ -24,7 +24,7 @@ OWN = (*SAMPLING_FIELDS, "gamma", "max_new_tokens")  # settings that a mistake b
 
 @dataclass(frozen=True, slots=True)
 class MistakeQuestion:
-    """What is tried: text, seed and pair of a visitor, everything else the mistake's own. The seed chooses the game. Raises SettingsError."""
+    """The settings of a trial: text, seed and pair of a visitor, everything else the mistake's own. The seed chooses the game. Raises SettingsError."""
 
     settings: Settings
     mistake_id: str = HIDDEN

@@ -138,7 +138,7 @@ def describe_run(state: MistakeState) -> str:
 
 
 def build_mistake_heading(question: MistakeQuestion) -> str:
-    """What stands over the samples. It names the temperature of Exactness test, which has the same picture, where it differs."""
+    """The line over the samples. It names the temperature of Exactness test, which has the same picture, where it differs."""
     recorded = load_recorded_samples()
     usual = recorded.exactness.settings.temperature if recorded else question.settings.temperature
     differs = usual != question.settings.temperature
@@ -146,7 +146,7 @@ def build_mistake_heading(question: MistakeQuestion) -> str:
 
 
 def describe_question(question: MistakeQuestion) -> str:
-    """What is wrong, as markdown; the words come from this package alone."""
+    """The mistake, as markdown; the words come from this package alone."""
     return f"**{name_mistake(question.mistake)}.** {describe_mistake(question.mistake)}"
 
 
@@ -266,7 +266,7 @@ def build_tests_table(state: MistakeState) -> list[dict[str, str]]:
 
 
 def build_texts_title(state: MistakeState) -> str:
-    """What stands over the texts side by side."""
+    """The line over the texts side by side."""
     alike, of = state.shown_result.alike
     return str(TEXTS["texts"]["alike" if alike == of else "apart"].format(of=of))
 

@@ -40,7 +40,7 @@ def prepare_session(state: MistakeState, ticket: Ticket) -> SamplingWorkspace:
 
 
 def _start_result(question: MistakeQuestion, bench: SamplingWorkspace, ticket: Ticket) -> MistakeResult:
-    """What is known before anything is sampled. The same for all visitors who ask the same."""
+    """The values before anything is sampled. The same for all visitors who ask the same."""
     from specviz.evidence.mistakes.registry import VARIANTS
     from specviz.evidence.sampling.session import write_texts
 

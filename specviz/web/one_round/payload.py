@@ -34,12 +34,12 @@ BARS = {"wide": 6, "narrow": 5}  # bars beside the rest bar, on a wide and on a 
 _CURSOR = re.compile(r"(\d{1,4})\.(\d{1,3})", re.ASCII)
 
 
-def build_round_payload(trace: Trace, more: bool | None = None, load: float = 0.0, at_once: bool = False) -> dict[str, Any]:
+def build_round_payload(trace: Trace, has_next: bool | None = None, load: float = 0.0, at_once: bool = False) -> dict[str, Any]:
     """Rounds of a run, each with its steps, chips and distributions.
 
     Args:
         trace: The run.
-        more: Whether a further round can follow; None: unless the text ended or has its length.
+        has_next: Whether a further round can follow; None: unless the text ended or has its length.
         load: Load of the machine per core when the rounds were timed.
         at_once: Whether all rounds were decoded in one go: then only the first pass reads text of before its round.
     """
@@ -60,7 +60,7 @@ def build_round_payload(trace: Trace, more: bool | None = None, load: float = 0.
         "edits": describe_edits(edits, rounds),
         "rounds": rounds,
         "notes": TEXTS["notes"],
-        "more": can_continue(trace) if more is None else more,
+        "more": can_continue(trace) if has_next is None else has_next,
     }
 
 
@@ -304,7 +304,7 @@ def _round_digits(x: float | None) -> float | None:
 
 
 def build_unrecorded_distribution(trace: Trace, decision: Decision) -> dict[str, Any]:
-    """What is known of a distribution that was not recorded: the draft token's own two bars."""
+    """A distribution that was not recorded: the draft token's own two bars."""
     raw = read_piece(trace.pieces, decision.token)
     bar = {"glyphs": build_glyphs(raw, decision.token), "p": decision.p, "q": decision.q, "overlap": None, "residual": None}
     bar |= {"drafted": True, "drawn": False, "end": None}

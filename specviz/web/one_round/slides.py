@@ -294,8 +294,8 @@ def measure_width(words: str, size: float, weight: str = "normal") -> float:
     return RULER_RENDERER.get_text_width_height_descent(words, FontProperties(size=size, weight=weight), False)[0] / FRAME
 
 
-def _join_glyphs(one: Mapping[str, Any]) -> str:
-    return "all others" if one["glyphs"] is None else "".join(glyph["t"] for glyph in one["glyphs"])
+def _join_glyphs(bar: Mapping[str, Any]) -> str:
+    return "all others" if bar["glyphs"] is None else "".join(glyph["t"] for glyph in bar["glyphs"])
 
 
 def _select_largest(bars: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

@@ -1,6 +1,6 @@
 """JSON of the page Why it is exact: presets and recorded distributions over the next token.
 
-What a dragged distribution gives is computed in the browser (assets/components/one_token/). One table of cases keeps its arithmetic
+The browser computes the results of a dragged distribution (assets/components/one_token/). One table of cases keeps its arithmetic
 equal to Python's (tests/token_cases.py).
 """
 

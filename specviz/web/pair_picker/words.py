@@ -14,7 +14,7 @@ UNKNOWN = "not known"
 
 
 def build_check_rows(preflight: Preflight) -> list[dict[str, str]]:
-    """What is known of both models, a line for each fact."""
+    """The facts of both models, a line for each fact."""
     both = (preflight.target, preflight.draft)
     facts = {
         "architecture": [_describe_family(one) for one in both],
@@ -33,7 +33,7 @@ def build_check_rows(preflight: Preflight) -> list[dict[str, str]]:
 
 
 def build_check_table(preflight: Preflight) -> str:
-    """The rows as HTML, whose cells wrap on a phone. What a hub or a file said is escaped."""
+    """The rows as HTML, whose cells wrap on a phone. Texts of a hub or a file are escaped."""
     lines = [
         f"<tr><th scope='row'>{escape(line[''])}</th><td>{escape(line['target'])}</td><td>{escape(line['draft'])}</td></tr>"
         for line in build_check_rows(preflight)

@@ -11,7 +11,7 @@ from specviz.web.pair_picker.state import PairPickerState, PairRequest
 
 
 def check_pair(state: PairPickerState, ticket: Ticket, request: PairRequest) -> None:
-    """Find out whether the pair will run here. What stands in its way is part of what is found."""
+    """Find out whether the pair will run here. Obstacles are part of the result."""
     model_loading.wait_for_libraries(ticket)
     from specviz.speed.prediction.preflight import check_pair as checked
 

@@ -18,7 +18,7 @@ from specviz.web.serving_limits.state import SetupsState
 
 
 def build_offer(state: SetupsState) -> ExportOffer:
-    """What can be exported; nothing until there is a measurement."""
+    """The export of the page; empty until there is a measurement."""
     one = state.shown_result
     if one is None:
         return ExportOffer("serving-limits")
@@ -33,12 +33,12 @@ def build_offer(state: SetupsState) -> ExportOffer:
     )
 
 
-def build_setups_command(one: SetupComparison) -> str:
+def build_setups_command(comparison: SetupComparison) -> str:
     """What records the same rows without the page; times are those of the machine it runs on."""
-    settings = one.settings
-    positions = min((row.own.prefixes for row in one.rows if row.own), default=1)
+    settings = comparison.settings
+    positions = min((row.own.prefixes for row in comparison.rows if row.own), default=1)
     words = ["python", "-m", "specviz", "record", "setups", *format_options(settings.pair), "--seed", str(settings.seed)]
-    words += ["--gamma", str(settings.gamma), "--continuations", str(one.texts), "--runs", str(one.runs)]
+    words += ["--gamma", str(settings.gamma), "--continuations", str(comparison.texts), "--runs", str(comparison.runs)]
     return shlex.join([*words, "--positions", str(positions), "--out", "setups.json"])
 
 
@@ -48,29 +48,34 @@ ROWS = ("row", "served_as", "verdict", *name_interval_columns("tv_to_reference",
 GREEDY = ("arm", "prompt", "place", "first_token", "second_token", "first_margin", "second_margin", "same")
 
 
-def build_serving_limits_package(one: SetupComparison, arm: str, manifest: Mapping[str, Any]) -> Package:
+def build_serving_limits_package(comparison: SetupComparison, arm: str, manifest: Mapping[str, Any]) -> Package:
     """What the page shows.
 
     ``arm``: whose greedy texts are drawn. ``manifest``: settings, models, versions, permalink and commands.
     """
-    where = describe_conditions(one.settings, one.models)
+    where = describe_conditions(comparison.settings, comparison.models)
     pictures = {
-        "distances": Picture(partial(figures.plot_distances, one), "What a serving setup changes, and what draft tokens add")
+        "distances": Picture(
+            partial(figures.plot_distances, comparison), "What a serving setup changes, and what draft tokens add"
+        )
     }
-    captions = [f"{figures.describe_setups(one)} {where}"]
-    if seen := one.near_ties.summarize(arm):
+    captions = [f"{figures.describe_setups(comparison)} {where}"]
+    if seen := comparison.near_ties.summarize(arm):
         pictures["margins"] = Picture(partial(ties.plot_margins, seen), f"{COMPARISONS[arm].first} and {COMPARISONS[arm].second}")
         pictures["spread"] = Picture(
             partial(ties.plot_gap_histogram, seen), f"Margins: {COMPARISONS[arm].first} and {COMPARISONS[arm].second}"
         )
         captions.append(f"{ties.describe_near_ties(seen)} {where}")
-    tables = {"rows.csv": lambda: (ROWS, _iterate_setup_rows(one)), "greedy.csv": lambda: (GREEDY, _iterate_greedy_rows(one))}
-    data = {"setups.json": json.loads(one.to_json())}
+    tables = {
+        "rows.csv": lambda: (ROWS, _iterate_setup_rows(comparison)),
+        "greedy.csv": lambda: (GREEDY, _iterate_greedy_rows(comparison)),
+    }
+    data = {"setups.json": json.loads(comparison.to_json())}
     return Package("serving-limits", "Serving limits", data, tables, pictures, tuple(captions), manifest)
 
 
-def _iterate_setup_rows(one: SetupComparison) -> Iterator[list[Any]]:
-    for row in one.rows:
+def _iterate_setup_rows(comparison: SetupComparison) -> Iterator[list[Any]]:
+    for row in comparison.rows:
         spans = [
             x
             for found in (row.distance, row.overlap, row.speed_without_draft, row.speed_with_draft)
@@ -81,10 +86,10 @@ def _iterate_setup_rows(one: SetupComparison) -> Iterator[list[Any]]:
                *(row.ms or (None, None)), row.reason]  # fmt: skip
 
 
-def _iterate_greedy_rows(one: SetupComparison) -> Iterator[list[Any]]:
+def _iterate_greedy_rows(comparison: SetupComparison) -> Iterator[list[Any]]:
     """Every token of every greedy text up to where the two texts of a pair diverge, with both margins."""
-    for key in one.near_ties.comparisons:
-        for prompt, pairing in enumerate(one.near_ties.comparisons[key]):
+    for key in comparison.near_ties.comparisons:
+        for prompt, pairing in enumerate(comparison.near_ties.comparisons[key]):
             for place in range(min(pairing.shared + 1, len(pairing.first.tokens))):
                 tokens = [quote_text(ties.name_token(pairing, text.tokens[place])) for text in (pairing.first, pairing.second)]
                 margins = [text.margins[place] for text in (pairing.first, pairing.second)]

@@ -29,12 +29,12 @@ SENTENCE = re.compile(r"[^.!?\n]*[.!?][”\"]?")
 MARGIN = "lead of the best token, in logits"
 
 
-def describe_near_ties(seen: NearTieSummary) -> str:
+def describe_near_ties(summary: NearTieSummary) -> str:
     """What one comparison shows."""
-    arm, parted = COMPARISONS[seen.key], seen.differences
-    length = max(len(one.first.tokens) for one in seen.pairings)
-    several = len(seen.pairings) > 1
-    texts = f"{len(seen.pairings)} greedy texts" if several else "the greedy text"
+    arm, parted = COMPARISONS[summary.key], summary.differences
+    length = max(len(one.first.tokens) for one in summary.pairings)
+    several = len(summary.pairings) > 1
+    texts = f"{len(summary.pairings)} greedy texts" if several else "the greedy text"
     if not parted:
         return f"{arm.first[0].upper()}{arm.first[1:]} and {arm.second} write the same tokens in {texts} of {length} tokens."
     if several:
@@ -42,15 +42,15 @@ def describe_near_ties(seen: NearTieSummary) -> str:
     else:
         said = f"The greedy text differs between {arm.first} and {arm.second}, from token {parted[0].place + 1} on."
     gap = (
-        f"at most {seen.largest_margin_at_difference:.2g} apart (median {seen.median_margin_at_difference:.2g})"
+        f"at most {summary.largest_margin_at_difference:.2g} apart (median {summary.median_margin_at_difference:.2g})"
         if len(parted) > 1
-        else f"{seen.median_margin_at_difference:.2g} apart"
+        else f"{summary.median_margin_at_difference:.2g} apart"
     )
-    said += f" Where the texts first differ, the two largest logits are {gap}; over all positions the median is {seen.median_margin:.2g}."
-    if ties := sum(gap == 0.0 for gap in seen.margins_before_difference):
-        least = min(gap for gap in seen.margins_before_difference if gap > 0.0)
+    said += f" Where the texts first differ, the two largest logits are {gap}; over all positions the median is {summary.median_margin:.2g}."
+    if ties := sum(gap == 0.0 for gap in summary.margins_before_difference):
+        least = min(gap for gap in summary.margins_before_difference if gap > 0.0)
         said += f" At {ties} positions the gap is exactly 0: rounded logits come in steps, and the smallest gap above 0 is {least:.2g}."
-    if len(seen.pairings) <= FEW and any(one.is_loop for one in seen.pairings):
+    if len(summary.pairings) <= FEW and any(one.is_loop for one in summary.pairings):
         said += " This text repeats itself, so the gap does too."
     return said
 
@@ -68,21 +68,21 @@ def describe_gpu_rounding() -> str:
     )
 
 
-def plot_margins(seen: NearTieSummary, kind: str = "light") -> go.Figure:
+def plot_margins(summary: NearTieSummary, kind: str = "light") -> go.Figure:
     """Gap between the two largest logits at each position, up to where the texts diverge; those positions are marked."""
     figure, gray = go.Figure(), GRAY[kind]
-    if len(seen.pairings) <= FEW:
-        arm, blue = COMPARISONS[seen.key], getattr(MEANINGS["target"], kind)
-        for one in seen.pairings:
+    if len(summary.pairings) <= FEW:
+        arm, blue = COMPARISONS[summary.key], getattr(MEANINGS["target"], kind)
+        for one in summary.pairings:
             for name, text, color, dash in ((arm.first, one.first, blue, "solid"), (arm.second, one.second, gray, "dot")):
                 y = [max(FLOOR, margin) for margin in text.margins[: one.shared + 1]]
                 figure.add_scatter(x=list(range(1, len(y) + 1)), y=y, mode="lines", name=name, line={"width": 1.8, "color": color, "dash": dash},
                                    hovertemplate=f"{name}: %{{y:.2g}}<extra></extra>")  # fmt: skip
     else:
-        x = [place + 1 for one in seen.pairings for place in range(one.shared)]
-        y = [max(FLOOR, margin) for one in seen.pairings for margin in one.first.margins[: one.shared]]
+        x = [place + 1 for one in summary.pairings for place in range(one.shared)]
+        y = [max(FLOOR, margin) for one in summary.pairings for margin in one.first.margins[: one.shared]]
         figure.add_scatter(x=x, y=y, mode="markers", name="both texts have the same token", marker={"size": 5, "color": gray, "opacity": 0.5}, hoverinfo="skip")  # fmt: skip
-    parted = seen.differences
+    parted = summary.differences
     figure.add_scatter(x=[one.place + 1 for one in parted], y=[max(FLOOR, one.margins[0]) for one in parted], mode="markers", name="here the texts part",
                        marker={"symbol": "x", "size": 11, "color": INK[kind]},
                        customdata=[[one.margins[0], one.margins[1], *map(escape_label, name_tokens(one))] for one in parted],
@@ -96,14 +96,16 @@ def plot_margins(seen: NearTieSummary, kind: str = "light") -> go.Figure:
     return figure
 
 
-def plot_gap_histogram(seen: NearTieSummary, kind: str = "light") -> go.Figure:
+def plot_gap_histogram(summary: NearTieSummary, kind: str = "light") -> go.Figure:
     """Distribution of the gaps at all positions, and above it a dot for each text at the gap where it first differs."""
     figure = go.Figure()
-    edges, everywhere, there = compute_histogram(seen)
+    edges, everywhere, there = compute_histogram(summary)
     x, wide = [(a + b) / 2.0 for a, b in pairwise(edges)], edges[1] - edges[0]
     figure.add_bar(x=x, y=everywhere, width=wide, name="all positions", marker={"color": FADED[kind]},
                    hovertemplate="%{y:.1%} of all positions<extra></extra>")  # fmt: skip
-    dots = [(place, n + 0.5) for place, share in zip(x, there, strict=True) for n in range(round(share * len(seen.differences)))]
+    dots = [
+        (place, n + 0.5) for place, share in zip(x, there, strict=True) for n in range(round(share * len(summary.differences)))
+    ]
     if dots:
         figure.add_scatter(x=[place for place, _ in dots], y=[n for _, n in dots], yaxis="y2", mode="markers", name="a text, where it first differs",
                            marker={"size": 11, "color": INK[kind]}, hoverinfo="skip")  # fmt: skip
@@ -128,12 +130,12 @@ def plot_gap_histogram(seen: NearTieSummary, kind: str = "light") -> go.Figure:
     return figure
 
 
-def build_gap_histogram(seen: NearTieSummary) -> str:
+def build_gap_histogram(summary: NearTieSummary) -> str:
     """Build the same histogram as HTML, which a page shows without Plotly: columns of all positions, a dot for each text above them."""
-    edges, everywhere, there = compute_histogram(seen)
+    edges, everywhere, there = compute_histogram(summary)
     most, low, high = max(everywhere), edges[0], edges[-1]
     columns = "".join(
-        f"<span><i>{'<u></u>' * round(share * len(seen.differences))}</i><em style='height:{100.0 * part / most:.1f}%'>"
+        f"<span><i>{'<u></u>' * round(share * len(summary.differences))}</i><em style='height:{100.0 * part / most:.1f}%'>"
         f"{f'<b>{part:.0%}</b>' if part == most else ''}</em></span>"
         for part, share in zip(everywhere, there, strict=True)
     )
@@ -145,47 +147,47 @@ def build_gap_histogram(seen: NearTieSummary) -> str:
         "<p class='keys'><span><u></u> one text, where it first differs</span><span><em></em> share of all positions</span></p>"
     )
     return (
-        f"<div class='gaps'>{legend}<div class='columns' role='img' aria-label='{escape(describe_near_ties(seen), quote=True)}'>{columns}</div>"
+        f"<div class='gaps'>{legend}<div class='columns' role='img' aria-label='{escape(describe_near_ties(summary), quote=True)}'>{columns}</div>"
         f"<div class='ticks'>{ticks}</div><p class='ends'><span>← nearly a tie</span><span>{MARGIN}</span><span>clear →</span></p></div>"
     )
 
 
-def compute_histogram(seen: NearTieSummary) -> tuple[list[float], list[float], list[float]]:
+def compute_histogram(summary: NearTieSummary) -> tuple[list[float], list[float], list[float]]:
     """Logarithms of the edges of BINS equal bins (BINS + 1,), and the share of all places and of the partings in each.
 
     What lies below FLOOR is counted into the first bin.
     """
-    low, high = log10(FLOOR), log10(max(10.0, *seen.margins_before_difference))
+    low, high = log10(FLOOR), log10(max(10.0, *summary.margins_before_difference))
     edges = [low + (high - low) * place / BINS for place in range(BINS + 1)]
 
-    def shares(found: Sequence[float]) -> list[float]:
+    def shares(margins: Sequence[float]) -> list[float]:
         counts = [0] * BINS
-        for margin in found:
+        for margin in margins:
             counts[min(BINS - 1, bisect_right(edges, log10(max(FLOOR, margin))) - 1)] += 1
-        return [count / max(1, len(found)) for count in counts]
+        return [count / max(1, len(margins)) for count in counts]
 
-    return edges, shares(seen.margins_before_difference), shares([one.margins[0] for one in seen.differences])
+    return edges, shares(summary.margins_before_difference), shares([one.margins[0] for one in summary.differences])
 
 
-def build_difference_rows(seen: NearTieSummary) -> list[dict[str, object]]:
+def build_difference_rows(summary: NearTieSummary) -> list[dict[str, object]]:
     """Every position where two texts diverge, the earliest first."""
-    arm = COMPARISONS[seen.key]
+    arm = COMPARISONS[summary.key]
     return [
         {"after": _shorten_context(one), "position": one.place + 1, arm.first: name_tokens(one)[0], arm.second: name_tokens(one)[1],
          f"gap, {arm.first}": one.margins[0], f"gap, {arm.second}": one.margins[1]}
-        for one in sorted(seen.differences, key=lambda one: one.place)
+        for one in sorted(summary.differences, key=lambda one: one.place)
     ]  # fmt: skip
 
 
-def name_tokens(one: GreedyDifference) -> tuple[str, str]:
+def name_tokens(difference: GreedyDifference) -> tuple[str, str]:
     """The two tokens where the texts differ, spaces shown."""
-    first, second = one.tokens
-    return name_token(one.pair, first), name_token(one.pair, second)
+    first, second = difference.tokens
+    return name_token(difference.pair, first), name_token(difference.pair, second)
 
 
-def name_token(one: GreedyPair, token: int) -> str:
+def name_token(texts: GreedyPair, token: int) -> str:
     """A token with its spaces shown."""
-    return label_cell((token,), True, one.pieces)
+    return label_cell((token,), True, texts.pieces)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,10 +212,10 @@ class NearTieStory:
     gaps: tuple[float, float]
     usual: float
 
-    def compare_tokens(self, way: int) -> tuple[float, float]:
+    def compare_tokens(self, side: int) -> tuple[float, float]:
         """Probability of either token in one way, of that of both: the gap is of their logits, and the one that is written leads."""
-        lead = 1.0 / (1.0 + exp(-self.gaps[way]))
-        return (lead, 1.0 - lead) if way == 0 else (1.0 - lead, lead)
+        lead = 1.0 / (1.0 + exp(-self.gaps[side]))
+        return (lead, 1.0 - lead) if side == 0 else (1.0 - lead, lead)
 
     @property
     def sentence(self) -> str:
@@ -284,15 +286,15 @@ def build_lead_bars(story: NearTieStory) -> str:
     return f"<div class='lead-bars'><p class='title'>Lead of the best token over the second, in logits (a model’s scores)</p>{bars}</div>"
 
 
-def build_story(seen: NearTieSummary | None) -> NearTieStory | None:
+def build_story(summary: NearTieSummary | None) -> NearTieStory | None:
     """The difference where the reference's two largest logits are closest, of two whole words if there is one.
 
     None where no texts differ.
     """
-    if seen is None or not seen.differences:
+    if summary is None or not summary.differences:
         return None
-    differences = [one for one in seen.differences if _is_of_words(one)] or seen.differences
-    difference, names = min(differences, key=lambda one: one.margins[0]), COMPARISONS[seen.key]
+    differences = [one for one in summary.differences if _is_of_words(one)] or summary.differences
+    difference, names = min(differences, key=lambda one: one.margins[0]), COMPARISONS[summary.key]
     place, one = difference.place, difference.pair
 
     def join(ids: Sequence[int]) -> str:
@@ -306,7 +308,7 @@ def build_story(seen: NearTieSummary | None) -> NearTieStory | None:
     before = BEGIN.split(before)[-1]  # no part of a sentence
     return NearTieStory(
         (names.first, names.second), before, (first, second), (after_first, after_second), place + 1, difference.margins,
-        seen.median_margin,
+        summary.median_margin,
     )  # fmt: skip
 
 
@@ -316,13 +318,13 @@ def _end_sentence(text: str) -> str:
     return ended[0] if ended else f"{text.rstrip()} …"
 
 
-def _is_of_words(one: GreedyDifference) -> bool:
+def _is_of_words(difference: GreedyDifference) -> bool:
     """Whether both texts go on with a space and letters."""
-    pieces = [read_piece(one.pair.pieces, token).decode("utf-8", "replace") for token in one.tokens]
+    pieces = [read_piece(difference.pair.pieces, token).decode("utf-8", "replace") for token in difference.tokens]
     return all(piece.startswith(" ") and piece[1:].isalpha() for piece in pieces)
 
 
-def _shorten_context(one: GreedyDifference) -> str:
+def _shorten_context(difference: GreedyDifference) -> str:
     """The last CONTEXT tokens before the texts differ."""
-    before = (*one.pair.begins, *one.pair.first.tokens[: one.place])[-CONTEXT:]
-    return "…" + b"".join(bytes.fromhex(one.pair.pieces[token]) for token in before).decode("utf-8", "replace")
+    before = (*difference.pair.begins, *difference.pair.first.tokens[: difference.place])[-CONTEXT:]
+    return "…" + b"".join(bytes.fromhex(difference.pair.pieces[token]) for token in before).decode("utf-8", "replace")

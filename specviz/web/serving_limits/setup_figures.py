@@ -32,10 +32,10 @@ BAND_NAME, AXIS = "float32 rounding", "change (TV), logarithmic"
 NOISY = "too noisy to say"
 
 
-def build_setup_table(one: SetupComparison) -> list[tuple[tuple[str, ...], str]]:
+def build_setup_table(comparison: SetupComparison) -> list[tuple[tuple[str, ...], str]]:
     """For each setup its cells, which are COLUMNS, and what it means, or why it has no numbers."""
     rows: list[tuple[tuple[str, ...], str]] = []
-    for row in one.rows:
+    for row in comparison.rows:
         apart = format_change(row.distance.value) if row.distance else "reference" if row.key == REFERENCE else ""
         own = (format_change(row.own.mean), format_change(row.own.worst)) if row.own else ("", "")
         cells = (apart, *own, f"{get_sign(row)} {WORDS[row.verdict]}")
@@ -43,21 +43,21 @@ def build_setup_table(one: SetupComparison) -> list[tuple[tuple[str, ...], str]]
     return rows
 
 
-def build_setup_list(one: SetupComparison) -> str:
+def build_setup_list(comparison: SetupComparison) -> str:
     """Build the setups as HTML: each right setup with the mistake that breaks it below it, the largest change first, then those that no mistake breaks."""
     signs = "".join(f"<span class='{_get_kind(key)}'><i>{SIGNS[key]}</i> {words}</span>" for key, words in WORDS.items())
-    pairs = [pair for pair in _pair_with_mistakes(one) if len(pair) > 1]
-    alone = [row for pair in _pair_with_mistakes(one) if len(pair) == 1 for row in pair]
+    pairs = [pair for pair in _pair_with_mistakes(comparison) if len(pair) > 1]
+    alone = [row for pair in _pair_with_mistakes(comparison) if len(pair) == 1 for row in pair]
     pairs.sort(key=lambda pair: max(map(_get_largest_change, pair)), reverse=True)
     sections = "".join(f"<section>{''.join(map(_build_row, rows))}</section>" for rows in (*pairs, alone) if rows)
     head = f"<p class='setup-row setup-head'><span class='signs'>{signs}</span><span>{ADDED}</span></p>"
     return f"<div class='setup-list'>{head}{sections}</div>"
 
 
-def _pair_with_mistakes(one: SetupComparison) -> list[list[SetupRow]]:
+def _pair_with_mistakes(comparison: SetupComparison) -> list[list[SetupRow]]:
     """Each setup that means to keep its own distribution, with the mistakes that mean to keep the same."""
-    kept = {row.key: [row] for row in one.rows if row.entry.reference_key == row.key}
-    for row in one.rows:
+    kept = {row.key: [row] for row in comparison.rows if row.entry.reference_key == row.key}
+    for row in comparison.rows:
         if row.key not in kept:
             kept.setdefault(row.entry.reference_key, []).append(row)
     return list(kept.values())
@@ -112,34 +112,34 @@ def get_sign(row: SetupRow) -> str:
     return "–" if row.reason else SIGNS[row.verdict]
 
 
-def build_speed_rows(one: SetupComparison) -> list[dict[str, object]]:
+def build_speed_rows(comparison: SetupComparison) -> list[dict[str, object]]:
     """How often draft tokens are accepted in each setup, and its speed-ups over the reference without a draft."""
 
-    def format_speed_up(found: Estimate | None) -> str:
-        return "" if found is None else found.format() if one.is_steady else NOISY
+    def format_speed_up(speed_up: Estimate | None) -> str:
+        return "" if speed_up is None else speed_up.format() if comparison.is_steady else NOISY
 
     return [
         {COLUMNS[0]: row.entry.name, "acceptance rate": row.overlap and round(row.overlap.value, 2),
          "tokens per target pass": row.per_pass and round(row.per_pass, 2), "speed-up without a draft": format_speed_up(row.speed_without_draft),
          "speed-up with draft tokens": format_speed_up(row.speed_with_draft)}
-        for row in one.rows
+        for row in comparison.rows
     ]  # fmt: skip
 
 
-def describe_timing(one: SetupComparison) -> str:
+def describe_timing(comparison: SetupComparison) -> str:
     """What the speed-ups are relative to, and under which settings they were measured."""
-    slow = "" if one.is_steady else f" No speeds are given: {one.noise_note}"
+    slow = "" if comparison.is_steady else f" No speeds are given: {comparison.noise_note}"
     return (
-        f"Speed-ups over float32 without a draft, the median of each setup with the {describe_interval(one.runs)}: gamma {one.settings.gamma}, temperature "
-        f"{one.settings.temperature:g}, the {one.settings.rule} rule, one text at a time. A mistake has the same speed without a draft as the setup that "
+        f"Speed-ups over float32 without a draft, the median of each setup with the {describe_interval(comparison.runs)}: gamma {comparison.settings.gamma}, temperature "
+        f"{comparison.settings.temperature:g}, the {comparison.settings.rule} rule, one text at a time. A mistake has the same speed without a draft as the setup that "
         f"it breaks.{slow}"
     )
 
 
-def build_detail_rows(one: SetupComparison) -> list[dict[str, object]]:
+def build_detail_rows(comparison: SetupComparison) -> list[dict[str, object]]:
     """The counts, prefixes and times from which the tables are made."""
     rows: list[dict[str, object]] = []
-    for row in one.rows:
+    for row in comparison.rows:
         own, ms = row.own, row.ms
         apart = f"{format_probability(row.distance.low)} to {format_probability(row.distance.high)}" if row.distance else ""
         rows.append({COLUMNS[0]: row.entry.name, "prefixes checked": own and own.prefixes, "near ties left out": own and own.near_ties,
@@ -150,9 +150,9 @@ def build_detail_rows(one: SetupComparison) -> list[dict[str, object]]:
     return rows
 
 
-def describe_setups(one: SetupComparison) -> str:
+def describe_setups(comparison: SetupComparison) -> str:
     """Say in how many setups draft tokens change nothing, and how much they change the others."""
-    worst = [(row.own.worst, row) for row in one.rows if row.own is not None]
+    worst = [(row.own.worst, row) for row in comparison.rows if row.own is not None]
     same = sum(row.verdict == EXACT for _, row in worst)
     if not any(row.distance for _, row in worst) or not same:
         return "Nothing could be compared on this pair."
@@ -163,9 +163,9 @@ def describe_setups(one: SetupComparison) -> str:
     return sentence
 
 
-def plot_distances(one: SetupComparison, kind: str = "light") -> go.Figure:
+def plot_distances(comparison: SetupComparison, kind: str = "light") -> go.Figure:
     """For each row the distance of its distribution from float32's, and what draft tokens change about it, on one logarithmic axis."""
-    rows = [(row, row.own) for row in one.rows if row.own is not None]
+    rows = [(row, row.own) for row in comparison.rows if row.own is not None]
     places = list(range(len(rows)))[::-1]
     blue, orange = (getattr(MEANINGS[name], kind) for name in ("target", "draft"))
     figure = go.Figure()

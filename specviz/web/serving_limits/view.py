@@ -91,14 +91,14 @@ def show_page() -> None:
         _show_near_ties(one, state.question.arm, kind, state.partial_result is one)
 
 
-def show_story(one: SetupComparison) -> None:
+def show_story(comparison: SetupComparison) -> None:
     """Show one text served in two ways with the near tie where they part, which of the two is wrong as a question, and the answer once it is given.
 
     The story stays when a visitor measures.
     """
-    seen = ((of, of.near_ties.summarize(arm)) for of in (load_recorded_setups(), one) if of for arm in STORIES)
+    seen = ((of, of.near_ties.summarize(arm)) for of in (load_recorded_setups(), comparison) if of for arm in STORIES)
     told = ((of, ties.build_story(found), found) for of, found in seen)
-    source, story, found = next(((of, story, found) for of, story, found in told if story and found), (one, None, None))
+    source, story, found = next(((of, story, found) for of, story, found in told if story and found), (comparison, None, None))
     if story is None or found is None:
         return
     about = TEXTS["writer"].format(pair=escape(pairs.name_pair(source.models.get("pair", pairs.DEFAULT))))
@@ -117,15 +117,15 @@ def show_story(one: SetupComparison) -> None:
         show_answer(f"✓ {neither}" if chosen == neither else f"{neither}, in fact", story.sentence)
 
 
-def describe_measurement(state: SetupsState, one: SetupComparison) -> str:
+def describe_measurement(state: SetupsState, comparison: SetupComparison) -> str:
     """Where the numbers come from."""
-    size = f"{one.length} tokens each for the table and its speeds, {one.runs} run{'s' * (one.runs != 1)}; {one.date}, {describe_machine(one.machine)}."
-    slow = "" if one.is_steady else " The machine was busy, so no speeds are given. Run it again later."
+    size = f"{comparison.length} tokens each for the table and its speeds, {comparison.runs} run{'s' * (comparison.runs != 1)}; {comparison.date}, {describe_machine(comparison.machine)}."
+    slow = "" if comparison.is_steady else " The machine was busy, so no speeds are given. Run it again later."
     if state.has_own_result or state.partial_result:
-        return f"Your run: {one.texts} continuations of your text, {size}{slow}{measurement_page.describe_missing_runs(state, one.runs, work.RUNS)}"
-    other = describe_recorded_pair(one.models.get("pair", pairs.DEFAULT), state.pair)
+        return f"Your run: {comparison.texts} continuations of your text, {size}{slow}{measurement_page.describe_missing_runs(state, comparison.runs, work.RUNS)}"
+    other = describe_recorded_pair(comparison.models.get("pair", pairs.DEFAULT), state.pair)
     slow += f" {other}" if other else ""
-    return f"The measurements were recorded on passages of {one.text}: {one.texts} texts, {size}{slow}"
+    return f"The measurements were recorded on passages of {comparison.text}: {comparison.texts} texts, {size}{slow}"
 
 
 def split_number(sentence: str) -> tuple[str, str]:
@@ -134,15 +134,15 @@ def split_number(sentence: str) -> tuple[str, str]:
     return (found[0].strip(), sentence[found.end() :]) if found else ("", sentence)
 
 
-def _show_near_ties(one: SetupComparison, arm: str, kind: str, underway: bool) -> None:
-    seen = one.near_ties.summarize(arm)
+def _show_near_ties(comparison: SetupComparison, arm: str, kind: str, underway: bool) -> None:
+    seen = comparison.near_ties.summarize(arm)
     if seen is None:
         st.caption("The greedy texts follow." if underway else "This comparison could not run on this pair.")
         return
     conclusion = ties.describe_near_ties(seen)
     left, right = st.columns([8, 5], gap="large", vertical_alignment="center")
     if len(seen.pairings) <= ties.FEW:
-        figure = draw_cached(plot_comparison, ties.plot_margins, one, arm, kind)
+        figure = draw_cached(plot_comparison, ties.plot_margins, comparison, arm, kind)
         left.plotly_chart(figure, key="serving_limits-figure-margins", config=PLOT, alt=conclusion)
     else:
         left.html(ties.build_gap_histogram(seen))
@@ -150,28 +150,30 @@ def _show_near_ties(one: SetupComparison, arm: str, kind: str, underway: bool) -
         show_answer(*split_number(conclusion))
 
 
-def plot_comparison(draw: Callable[..., Any], one: SetupComparison, arm: str, kind: str) -> Any:
+def plot_comparison(draw: Callable[..., Any], comparison: SetupComparison, arm: str, kind: str) -> Any:
     """A picture of near ties."""
-    return draw(one.near_ties.summarize(arm), kind)
+    return draw(comparison.near_ties.summarize(arm), kind)
 
 
-def _show_details(state: SetupsState, one: SetupComparison) -> None:
+def _show_details(state: SetupsState, comparison: SetupComparison) -> None:
     """Show one fold with the numbers, the speeds and the method, and the line of where the numbers come from."""
     with st.expander("All numbers, speeds, and how they were measured"):
         numbers, differences, speeds, method = st.tabs(["Numbers", "Where texts differ", "Speeds", "Method"])
         with numbers:
-            st.html(html.build_plain_table(figures.COLUMNS, figures.build_setup_table(one), words=True))
+            st.html(html.build_plain_table(figures.COLUMNS, figures.build_setup_table(comparison), words=True))
             st.caption(TEXTS["changes"])
-            show_dataframe(figures.build_detail_rows(one), placeholder="")
+            show_dataframe(figures.build_detail_rows(comparison), placeholder="")
         with differences:
-            seen = one.near_ties.summarize(state.question.arm)
+            seen = comparison.near_ties.summarize(state.question.arm)
             if seen is not None and seen.differences:
                 show_dataframe(ties.build_difference_rows(seen), placeholder="")
             else:
                 st.caption("The texts of this comparison do not differ." if seen else "Not compared.")
         with speeds:
-            show_dataframe(figures.build_speed_rows(one), placeholder="")
+            show_dataframe(figures.build_speed_rows(comparison), placeholder="")
             is_recorded = not (state.has_own_result or state.partial_result)
-            st.caption(f"{figures.describe_timing(one)} {headline.add_headline(one.settings) if is_recorded else ''}".rstrip())
+            st.caption(
+                f"{figures.describe_timing(comparison)} {headline.add_headline(comparison.settings) if is_recorded else ''}".rstrip()
+            )
         method.markdown(f"{TEXTS['method']}  \n{ties.describe_gpu_rounding()}")
-        show_notes([describe_measurement(state, one), *list_model_notes(one.models)], "serving_limits-notes-from")
+        show_notes([describe_measurement(state, comparison), *list_model_notes(comparison.models)], "serving_limits-notes-from")

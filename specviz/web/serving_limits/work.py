@@ -23,11 +23,11 @@ def measure_setups(state: SetupsState, ticket: Ticket, question: SetupsQuestion)
     places = continue_prompt(pair, settings, settings.prompt, LENGTH, TEXTS)
     effort = SetupEffort(POSITIONS, RUNS, TOKENS, 1, GREEDY)
 
-    def show(one: SetupComparison) -> None:
-        if one.runs:
-            state.store_result(ticket, question, one)
+    def show(comparison: SetupComparison) -> None:
+        if comparison.runs:
+            state.store_result(ticket, question, comparison)
         else:
-            state.store_partial(ticket, lambda: one)
+            state.store_partial(ticket, lambda: comparison)
 
     show(compare_setups(pair, settings, places, effort, "your text", ticket.tick, expect=ticket.expect, show=show))
     ticket.tick(1.0)

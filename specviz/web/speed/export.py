@@ -33,7 +33,7 @@ from specviz.web.speed.words import describe_batches, explain_dip
 
 
 def build_offer(state: SpeedState) -> ExportOffer:
-    """What can be exported; nothing until there is a plan. The sliders are where the visitor has left them."""
+    """The export of the page; empty until there is a plan. The sliders are where the visitor has left them."""
     plan, choice, study, batches = state.shown_plan, state.question.choice, load_study(), load_batches()
     if plan is None:
         return ExportOffer("how-fast")

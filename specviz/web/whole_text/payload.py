@@ -132,14 +132,14 @@ def _build_legend(passage: Passage) -> list[str]:
     return [key for key in words.SAID if key in passage.speculative.counts and key != WRITTEN]
 
 
-def _build_token(pieces: Mapping[int, str], one: WrittenToken) -> dict[str, Any]:
+def _build_token(pieces: Mapping[int, str], written: WrittenToken) -> dict[str, Any]:
     """A token in running text: a space before it stands outside its box, a line break behind it breaks the line."""
-    raw = read_piece(pieces, one.token)
+    raw = read_piece(pieces, written.token)
     lead = raw.startswith(b" ") and bool(raw.strip())
-    shown = build_glyphs(raw[1:] if lead else raw, one.token)
+    shown = build_glyphs(raw[1:] if lead else raw, written.token)
     breaks = raw.count(b"\n") if raw and not is_special(raw) else 0
-    return {"glyphs": shown, "lead": lead, "breaks": breaks, "is": one.origin, "round": one.round, "at": one.at,
-            "name": name_token(raw, one.token)}  # fmt: skip
+    return {"glyphs": shown, "lead": lead, "breaks": breaks, "is": written.origin, "round": written.round, "at": written.at,
+            "name": name_token(raw, written.token)}  # fmt: skip
 
 
 def _find_joint_characters(lane: Lane) -> dict[int, dict[str, Any]]:

@@ -47,9 +47,9 @@ def load_recorded_profile(settings: Settings) -> DivergenceProfile | None:
     )
 
 
-def have_same_sampling(one: Settings, other: Settings) -> bool:
+def have_same_sampling(settings: Settings, other_settings: Settings) -> bool:
     """Whether both sample a text in the same way."""
-    return all(getattr(one, name) == getattr(other, name) for name in SAMPLING_FIELDS)
+    return all(getattr(settings, name) == getattr(other_settings, name) for name in SAMPLING_FIELDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ def build_opening_settings(base: Settings) -> Settings:
 
 
 class WholeTextState(MeasurementState):
-    """What was asked, the passage as far as it is written, and those that this visitor has had written."""
+    """The request, the passage as far as it is written, and those that this visitor has had written."""
 
     PARTIAL_INTERVAL = 0.3  # a text that is being written moves
 

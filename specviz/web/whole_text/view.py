@@ -70,24 +70,30 @@ def _close_fold() -> None:
     st.session_state[FOLD] = False
 
 
-def show_reading(state: WholeTextState, one: Passage | None) -> None:
+def show_reading(state: WholeTextState, passage: Passage | None) -> None:
     """In a fold what the numbers and the two texts say, and where they come from; that is a line in sight for a text which is not the recorded one that was asked for."""
-    if one is None:
+    if passage is None:
         return
     notes = ["Writing. Each clock counts only its own work."]
     fold = st.expander("Where words, tokens and time come from", key="whole_text-details")
     with fold:
-        if one.read is None:
+        if passage.read is None:
             st.caption("Known when both texts are written.")
         else:
             show_notes(
-                [words.compare_texts(one), words.relate_speed(one), words.explain_speed(one), words.describe_tokens(one), CLOCKS],
+                [
+                    words.compare_texts(passage),
+                    words.relate_speed(passage),
+                    words.explain_speed(passage),
+                    words.describe_tokens(passage),
+                    CLOCKS,
+                ],
                 "whole_text-notes-cautions",
             )
             st.markdown("[Why speeds differ](speed)")
-            notes = [describe_origin(state, one), *words.list_cautions(one)]
-            notes += filter(None, (*list_model_notes(one.models), words.describe_short_texts(one)))
-    as_asked = one.read is not None and not state.has_own_result and state.question.settings == one.settings
+            notes = [describe_origin(state, passage), *words.list_cautions(passage)]
+            notes += filter(None, (*list_model_notes(passage.models), words.describe_short_texts(passage)))
+    as_asked = passage.read is not None and not state.has_own_result and state.question.settings == passage.settings
     with fold if as_asked else st.container():
         show_notes(notes, "whole_text-notes-from")
 

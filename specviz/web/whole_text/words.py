@@ -27,9 +27,9 @@ HINTS = {TARGET_ONLY: "dashed: the models differ most", SPECULATIVE: "click a to
 UNEVEN, SLOW = 1.3, 10.0  # slowest over fastest run; tokens per second, about as fast as people read
 
 
-def count_things(count: int, what: str, several: str = "") -> str:
+def count_things(count: int, noun: str, several: str = "") -> str:
     """A number of things; of none of them only the name."""
-    return what if count == 0 else f"{count} {what if count == 1 else several or f'{what}s'}"
+    return noun if count == 0 else f"{count} {noun if count == 1 else several or f'{noun}s'}"
 
 
 def build_answer(passage: Passage, average: str = "") -> dict[str, str]:
@@ -208,7 +208,7 @@ def list_cautions(passage: Passage) -> list[str]:
 
 
 def describe_measurement(passage: Passage) -> str:
-    """What the times were measured on, and how."""
+    """Machine and method of the times."""
     machine = passage.machine
     where = f"{machine.get('processor', 'a machine')}, {machine.get('threads', '?')} of {machine.get('cores', '?')} cores, load {machine.get('load', 0.0):.1f}"  # fmt: skip
     runs = f"{passage.runs} runs" if passage.runs != 1 else "one run"

@@ -1,4 +1,4 @@
-"""What a class has found as charts for print and slides: the same records as on the wall, drawn with Plotly.
+"""The findings of a class as charts for print and slides: the same records as on the wall, drawn with Plotly.
 
 The wall is HTML (wall.py): its sizes follow the projector's width, and it is drawn anew each second without a script.
 """

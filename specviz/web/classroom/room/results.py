@@ -38,7 +38,7 @@ class WallContent(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TaskResult(ABC):
-    """What a class has for a task."""
+    """The result of a class for a task."""
 
     task: Assignment
 

@@ -1,7 +1,7 @@
 """Pictures of the wall of a room as HTML, read at ten meters and drawn anew each second: records in, text out.
 
 Everything has a size in ``--u``, a 1,920th of the wall's width (assets/components/classroom/wall.css), so that words and bars keep their proportions
-on every projector. What models and people wrote is escaped here.
+on every projector. Texts of models and people are escaped here.
 """
 
 from __future__ import annotations

@@ -40,14 +40,21 @@ def build_sample_tables(
     return {"verdict": verdict, "arms": cells, "looks": [dict(one) for one in looks]}, tables
 
 
-def describe_samples(one: CellShares, settings: Settings) -> str:
+def describe_samples(shares: CellShares, settings: Settings) -> str:
     """Say what a figure of samples shows, and after which prompt."""
     tokens = "1 token" if settings.max_new_tokens == 1 else f"{settings.max_new_tokens} tokens"
-    return f"{one.conclusion} {tokens[0].upper()}{tokens[1:]} after {quote_text(settings.prompt)}."
+    return f"{shares.conclusion} {tokens[0].upper()}{tokens[1:]} after {quote_text(settings.prompt)}."
 
 
-def iterate_cell_rows(one: CellShares) -> Iterator[list[Any]]:
+def iterate_cell_rows(shares: CellShares) -> Iterator[list[Any]]:
     """Yield the fields of SAMPLE_CELL_COLUMNS after the decoder, the likeliest cell first."""
-    for place in one.order:
-        band = [one.low[place], one.high[place]] if one.n else ["", ""]
-        yield [one.labels[place], one.is_whole_text[place], one.probs[place], one.counts[place], one.shares[place], *band]
+    for place in shares.order:
+        band = [shares.low[place], shares.high[place]] if shares.n else ["", ""]
+        yield [
+            shares.labels[place],
+            shares.is_whole_text[place],
+            shares.probs[place],
+            shares.counts[place],
+            shares.shares[place],
+            *band,
+        ]

@@ -35,7 +35,7 @@ class SamplingState(PageState):
         self.prefers_recorded = False  # although there are samples of the visitor's own
 
     def load_recorded(self) -> Any:
-        """What was recorded for the question, with its result; None where there is none."""
+        """The record for the question, with its result; None where there is none."""
         return None
 
     @property

@@ -65,9 +65,9 @@ def count_samples(n: int) -> str:
     return "1 sample" if n == 1 else f"{n:,} samples"
 
 
-def find_smallest_p(found: InterimTest) -> Finding:
+def find_smallest_p(interim_test: InterimTest) -> Finding:
     """The test with the smallest p-value."""
-    return min(found.tests, key=lambda test: test.p_value)
+    return min(interim_test.tests, key=lambda test: test.p_value)
 
 
 def describe_rejection(test: InterimTest) -> str:
@@ -90,20 +90,22 @@ def format_odds(p: float) -> str:
     return f"{'' if head == '1' else head + '×'}10{str(int(exponent)).translate(RAISED)}"
 
 
-def describe_detectable(found: InterimTest) -> str:
-    """What would have been detected."""
-    test, caught = found.tests[0], describe_power(found.detectable_tv, found.cells)
+def describe_detectable(interim_test: InterimTest) -> str:
+    """The differences that would have been detected."""
+    test, caught = interim_test.tests[0], describe_power(interim_test.detectable_tv, interim_test.cells)
     return caught if test.df else f"{test.note} {caught}"
 
 
-def describe_agreement(found: InterimTest) -> PageVerdict:
+def describe_agreement(interim_test: InterimTest) -> PageVerdict:
     """What a test says that found no difference: by how small a difference it would have shown."""
-    samples = count_samples(found.n)
-    if not found.can_show_difference:
+    samples = count_samples(interim_test.n)
+    if not interim_test.can_show_difference:
         return PageVerdict("untold", f"{samples} cannot decide: all texts share one cell.", "")
-    if found.detectable_tv > LARGE:
-        return PageVerdict("untold", f"No difference seen, but {samples} can show only a large one.", describe_detectable(found))
-    return PageVerdict("consistent", f"Exact, as far as {samples} can tell.", f"{SCOPE} {describe_detectable(found)}")
+    if interim_test.detectable_tv > LARGE:
+        return PageVerdict(
+            "untold", f"No difference seen, but {samples} can show only a large one.", describe_detectable(interim_test)
+        )
+    return PageVerdict("consistent", f"Exact, as far as {samples} can tell.", f"{SCOPE} {describe_detectable(interim_test)}")
 
 
 def write_plain_labels(labels: Sequence[str]) -> list[str]:
@@ -147,11 +149,11 @@ def describe_power(share: float, cells: int | None = None) -> str:
     return str(TEXTS["power"].format(share=format_percent(share), groups=f"{cells:,} groups" if cells else "groups"))
 
 
-def explain_distance(found: InterimTest) -> str:
+def explain_distance(interim_test: InterimTest) -> str:
     """What the percentage of ``detectable`` is, for the fold."""
-    if not found.tests[0].df:
+    if not interim_test.tests[0].df:
         return ""
-    return f"“Moves {format_percent(found.detectable_tv)} of the samples” means a total variation distance of {found.detectable_tv:.2g}, on the {found.cells} cells of that test."
+    return f"“Moves {format_percent(interim_test.detectable_tv)} of the samples” means a total variation distance of {interim_test.detectable_tv:.2g}, on the {interim_test.cells} cells of that test."
 
 
 def describe_conditions(settings: Settings) -> str:
@@ -177,7 +179,7 @@ def announce_next_test(state: SamplingState) -> str:
 
 
 def build_heading(settings: Settings) -> str:
-    """What stands over the bars: which tokens, after what, and at which temperature, since exact shares depend on all three."""
+    """The line over the bars: which tokens, after what, and at which temperature, since exact shares depend on all three."""
     length = "token" if settings.max_new_tokens == 1 else f"{settings.max_new_tokens} tokens"
     place = f"after “{shorten_prompt(settings.prompt)}”" if settings.prompt else "after the start token"
     return f"The next {length} {place}, temperature {settings.temperature:g}"
@@ -194,7 +196,7 @@ def build_verify_command(settings: Settings, decoder: str, *options: Any) -> str
     return shlex.join(map(str, [*words, "--decoder", decoder, "--seed", settings.seed, *options]))
 
 
-def build_test_row(decoder: str, found: InterimTest, test: Finding) -> dict[str, Any]:
+def build_test_row(decoder: str, interim_test: InterimTest, test: Finding) -> dict[str, Any]:
     """A test as a row of an export."""
-    return {"decoder": decoder, "draws": found.n, "test": test.name, "p_value": test.p_value, "level": test.alpha,
-            "detectable_tv": found.detectable_tv, "verdict": found.verdict}  # fmt: skip
+    return {"decoder": decoder, "draws": interim_test.n, "test": test.name, "p_value": test.p_value, "level": test.alpha,
+            "detectable_tv": interim_test.detectable_tv, "verdict": interim_test.verdict}  # fmt: skip

@@ -101,8 +101,8 @@ class SamplingWorkspace:
     def draw(self, count: int, on_progress: ProgressCallback, modes: Sequence[str] = ()) -> list[Samples]:
         """The next samples of both decoders. modes: in which each is sampled; empty: as its spec says."""
 
-        def call(function: Callable[..., Any], given: tuple[Any, ...], on_progress: ProgressCallback) -> Any:
-            return server_workers.run_in_worker(function, self.pair, self.settings, given, on_progress, str(given[-1]))
+        def call(function: Callable[..., Any], arguments: tuple[Any, ...], on_progress: ProgressCallback) -> Any:
+            return server_workers.run_in_worker(function, self.pair, self.settings, arguments, on_progress, str(arguments[-1]))
 
         return self.session.draw(count, on_progress, modes, call)
 
@@ -132,12 +132,12 @@ def draw_in_shards(
     most: int,
     ends: Sequence[int],
     sampler: Sampler,
-    more: Fields,
+    build_fields: Fields,
     before: int = 0,
 ) -> None:
     """Draw ``count`` more samples of both decoders, shard by shard. Tests see the number of samples that they were planned for.
 
-    ``most``: samples in a shard. ``ends``: numbers of samples at which there is a test or a point, SIZES among them. ``more``:
+    ``most``: samples in a shard. ``ends``: numbers of samples at which there is a test or a point, SIZES among them. ``build_fields``:
     (result before, samples of both up to the next end) -> further fields of the result, once the samples are counted. ``before``:
     samples that this piece of work has drawn already.
 
@@ -156,7 +156,7 @@ def draw_in_shards(
         for begin, end in pairwise(cuts):
             parts = [samples.slice_samples(begin, end) for samples in arms]
             result = replace(result, looks=result.looks + bench.session.test(parts))
-            result = replace(result, **more(result, parts))
+            result = replace(result, **build_fields(result, parts))
         state.store(ticket, result=replace(result, arms=bench.session.report()))
         done += size
         metrics.SAMPLES.labels(state.page).inc(size)
