@@ -86,7 +86,7 @@ def test_pictures_have_words_and_a_table_behind_them(sampled_page):
     sampled_page.get_by_text("Numbers, tests and the command").click()
     expect(sampled_page.get_by_test_id("stDataFrame").nth(1)).to_be_visible(timeout=PATIENT)
     expect(sampled_page.get_by_text("at no other time", exact=False)).to_be_visible()
-    expect(sampled_page.get_by_text("next test comes at 100,000", exact=False)).to_be_visible()
+    expect(sampled_page.locator("p", has_text="next test comes at 100,000")).to_be_visible()
     expect(sampled_page.get_by_text("python -m specviz verify", exact=False).first).to_be_visible()
 
 

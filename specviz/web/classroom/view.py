@@ -228,8 +228,8 @@ def load_example() -> ClassExample | None:
         )
     )
     return ClassExample(
-        TEXTS["found"].format(n=n, students=n // EXAMPLE_EACH, each=EXAMPLE_EACH, temperature=settings.temperature),
-        TEXTS["asked"].format(prompt=settings.prompt, tokens=settings.max_new_tokens),
+        TEXTS["found"].format(n=n, students=n // EXAMPLE_EACH, each=EXAMPLE_EACH),
+        TEXTS["asked"].format(prompt=settings.prompt, tokens=settings.max_new_tokens, temperature=settings.temperature),
         decoders,
         f"Each chart has {n} samples of {pair} after “{settings.prompt}” ({describe_conditions(settings)}). "
         f"Recorded on {record.date}, not by a class; your room uses your own settings.",

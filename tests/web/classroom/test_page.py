@@ -108,8 +108,8 @@ def test_the_page_opens_with_what_a_class_makes_told_as_recorded(rooms):
         "the same rows on the same axis"
     )
     page = read_page(app)
-    assert f"{n} samples each: {n // EXAMPLE_EACH} students × {EXAMPLE_EACH}, temperature 0.5" in page and n % EXAMPLE_EACH == 0
-    assert f"by {known.settings.max_new_tokens} tokens. The charts count its first word." in page
+    assert f"{n} samples each: {n // EXAMPLE_EACH} students × {EXAMPLE_EACH}" in page and n % EXAMPLE_EACH == 0
+    assert f"by {known.settings.max_new_tokens} tokens, at temperature 0.5. The charts count its first word." in page
     right, wrong = known.result.looks[-1]
     assert (right.verdict, wrong.verdict, wrong.n) == ("consistent", "rejected", n) and right.detectable_tv > 0.1
     assert [one["answer"]["mark"] for one in drawn] == ["consistent", "rejected"]
@@ -122,7 +122,7 @@ def test_the_page_opens_with_what_a_class_makes_told_as_recorded(rooms):
     assert counts[1]["woman"] == 34 in wrong.counts, "the bar, the number and the test are of one group"
     assert (
         drawn[1]["answer"]["words"] == "Not exact."
-        and drawn[1]["answer"]["details"] == "The target stays at temperature 1, so “woman” came 34 times in 100, not 66."
+        and drawn[1]["answer"]["details"] == "Target at temperature 1, so “woman” came 34 times in 100, not 66."
     )
     assert f"temperature {known.settings.temperature:g}" in told, "it need not be that of the fields beside it"
     assert told in read_page(app) and drawn[1]["heading"] == "A bug: temperature on the draft only"
