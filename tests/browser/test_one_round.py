@@ -87,14 +87,17 @@ def test_a_visit_opens_at_the_first_step_with_few_words_and_three_controls(open_
 
 @pytest.mark.parametrize(("width", "height"), [(1366, 768), (1920, 1080), (390, 844)])
 def test_the_buttons_stand_still_through_a_round(open_stage, width, height):
-    """Sentences have one line or three; the picture's height does not follow them."""
+    """Sentences have one line or four, and stand near the tokens or above the buttons: neither picture nor buttons follow them, and all are in sight."""
     payload = build_round_payload(traces.build_story())
     page = open_stage(payload)
     page.set_viewport_size({"width": width, "height": height})
     tops = set()
     for _ in payload["rounds"][0]["steps"]:
         page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
-        tops.add(page.locator(".scene").bounding_box()["height"])
+        scene, said, buttons = (page.locator(one).bounding_box() for one in (".scene", ".sentence", ".buttons"))
+        tops.add((round(scene["y"]), round(scene["height"]), round(buttons["y"])))
+        assert said["y"] + said["height"] <= (buttons["y"] if width < 900 else scene["y"]), "whole"
+        assert buttons["y"] + buttons["height"] <= height
         page.keyboard.press("ArrowRight")
     assert len(tops) == 1, tops
 

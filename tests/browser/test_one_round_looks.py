@@ -71,12 +71,13 @@ def test_a_long_block_is_one_strip_that_follows_the_chip_in_question(open_stage,
         for step in payload["rounds"][0]["steps"]:
             seen = page.evaluate(
                 """() => {
+                window.scrollTo(0, document.body.scrollHeight); // where the buttons of a phone stand below a long sentence
                 const box = (name) => window.stage.querySelector(name)?.getBoundingClientRect();
                 const tops = new Set([...window.stage.querySelectorAll(".chip, .onePass")].filter((node) => node.offsetParent)
                     .map((node) => Math.round(node.closest(".chip").offsetTop)));
                 const focus = box(".chip.focus");
                 return {rows: tops.size, wide: document.documentElement.scrollWidth, inSight: !focus || (focus.left >= 0 && focus.right <= innerWidth),
-                        end: box(".transport").bottom, clear: box(".transport").bottom <= box(".sentence").top};
+                        end: box(".transport").bottom, clear: box(".sentence").bottom <= box(".transport").top};
             }"""
             )
             assert (seen["rows"], seen["inSight"], seen["clear"]) == (1, True, True), step

@@ -14,14 +14,14 @@ def drag_u(page, by):
     x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
     page.mouse.move(x, y)
     page.mouse.down()
-    page.mouse.move(x, y + by, steps=5)
+    page.mouse.move(x + by, y, steps=5)
 
 
 @pytest.mark.parametrize("mode", ["recorded", "live"])
 def test_a_dragged_u_shows_its_own_fate_at_once_and_asks_on_release(open_stage, mode):
     payload = build_round_payload(traces.build_story())
     page = open_stage(payload, cursor=(0, find_step(payload, "uniform", node=2)), mode=mode)
-    drag_u(page, 70)
+    drag_u(page, -200)
     assert standings(page)[2:] == ["accepted", "pending", "hidden"]
     assert "“sat” is accepted" in sentence(page)
     assert page.evaluate("window.asked") == []
@@ -35,7 +35,7 @@ def test_a_dragged_u_shows_its_own_fate_at_once_and_asks_on_release(open_stage, 
 def test_a_u_moved_to_a_rejection_shows_the_replacement(open_stage):
     payload = build_round_payload(traces.build_story())
     page = open_stage(payload, cursor=(0, find_step(payload, "uniform", node=1)))
-    drag_u(page, -150)
+    drag_u(page, 420)
     assert standings(page) == ["accepted", "rejected", "unchecked", "unchecked", "residual"]
     assert page.locator(".chip.last .face").inner_text() == ","
     page.keyboard.press("Escape")

@@ -88,7 +88,7 @@ def test_dragging_changes_overlap_table_sentence_and_address_at_once(open_token)
 ENDS = {
     "p": "p the target’s",
     "q": "q the draft’s",
-    "residual": "p − q where p > q, rescaled to 1",
+    "residual": "p − q the difference",
 }
 
 
@@ -125,7 +125,7 @@ def test_each_end_of_the_sentence_draws_the_stacks_that_it_leads_to(open_token):
     wanted = page.locator(".out .slot:not(.off) .wanted").all_text_contents()
     assert wanted == ["0.40", "0.30", "0.20", "0.07", "0.03"], "p stands at every mark"
     values = page.locator(".out .slot:not(.off) .value:not(.wanted)").all_text_contents()
-    assert values == ["0.15", "", "", "0.05", ""], "and what was accepted at the bars that are lower"
+    assert values == ["✓ 0.15", "✓ 0.30", "✓ 0.20", "✓ 0.05", "✓ 0.03"], "and what was accepted below every name"
     choose(page, "q")
     assert gaps.all_text_contents() == ["0.21 missing", "0.12 too much", "0.07 too much", "0.01 missing", "0.03 too much"]
     choose(page, "residual")
@@ -235,7 +235,12 @@ def test_the_question_stands_above_its_answers_and_their_picture_and_below_what_
     if size == "390":
         assert page.locator(".proposal").bounding_box()["y"] < tops[0]
     expect(ends).to_be_in_viewport(ratio=1.0)
-    assert len({round(one.bounding_box()["width"]) for one in ends.get_by_role("button").all()}) == 1, "three of one kind"
+    shown = [one.bounding_box() for one in ends.get_by_role("button").all()]
+    assert len({round(box["width"]) for box in shown}) == 1 and len({round(box["height"]) for box in shown}) == 1, "three of one kind"
+    glosses = [len(one) for one in ends.locator("span").all_text_contents()]
+    assert max(glosses) - min(glosses) <= 3, "no answer has more words than another"
+    if size == "390":
+        expect(page.locator(".out .told")).to_be_in_viewport(ratio=1.0)
 
 
 def test_a_phone_has_the_examples_the_rule_of_acceptance_and_bars_for_a_finger(open_token):

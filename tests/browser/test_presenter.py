@@ -134,7 +134,7 @@ def test_each_question_and_each_explanation_fits_the_projector(open_presenter):
 def test_the_bars_of_one_token_and_the_sentence_under_them_fit_the_projector(open_presenter, width, height):
     page = open_presenter("one_token")
     resize(page, width, height)
-    for end in (None, "p the target", "q the draft", "where p > q"):
+    for end in (None, "p the target", "q the draft", "the difference"):
         if end:
             page.locator(".complete").get_by_role("button", name=end).click()
         box = page.locator("section.stage .sentence").bounding_box()

@@ -74,8 +74,13 @@ test("the bars keep their place through a whole round on a wide page, and take t
       assert.equal(last.x + last.w, width, kind);
       assert.ok(plan.bars.x + plan.bars.w < last.x);
     }
-    const narrow = planScene(NARROW - 1, 300, kind);
-    assert.deepEqual([narrow.narrow, narrow.uniform, narrow.last], [true, narrow.bars, narrow.bars]);
+    const narrow = planScene(NARROW - 1, 300, kind), phone = planScene(390, 300, kind);
+    assert.equal(narrow.narrow && phone.narrow, true);
+    if (beside !== "uniform") assert.deepEqual([narrow.last, phone.last], [narrow.bars, phone.bars], kind);
+    else {
+      assert.ok(narrow.bars.x + narrow.bars.w < narrow.uniform.x, "beside the bars that it is about");
+      assert.ok(phone.uniform.y === 0 && phone.uniform.h < phone.bars.y && phone.bars.y + phone.bars.h === 300, "over them, right under the tokens");
+    }
   }
 });
 
@@ -125,14 +130,14 @@ test("names that would meet in one row stand in two, whole", () => {
   placed.forEach(({ room }, i) => assert.equal(room, wanted[i], "nothing is cut"));
 });
 
-test("the random number stands at its u, and a hand at that height gives the same u", () => {
+test("the random number stands at its u, and a hand at that place gives the same u", () => {
   for (const narrow of [false, true]) {
-    const ruler = planRuler({ x: 10, y: 20, w: 240, h: 420 }, narrow);
-    assert.equal(ruler.y(0), ruler.base);
-    assert.equal(ruler.y(1), ruler.top);
-    for (const u of [0, 0.001, 0.25, 0.5, 0.731, 0.999]) assert.equal(ruler.u(ruler.y(u)), u);
-    assert.equal(ruler.u(ruler.top - 50), 0.999); // u stays below 1
-    assert.equal(ruler.u(ruler.base + 50), 0);
+    const ruler = planRuler({ x: 10, y: 20, w: 420, h: 240 }, narrow);
+    assert.equal(ruler.x(0), ruler.left);
+    assert.equal(ruler.x(1), ruler.right);
+    for (const u of [0, 0.001, 0.25, 0.5, 0.731, 0.999]) assert.equal(ruler.u(ruler.x(u)), u);
+    assert.equal(ruler.u(ruler.right + 50), 0.999); // u stays below 1
+    assert.equal(ruler.u(ruler.left - 50), 0);
   }
 });
 

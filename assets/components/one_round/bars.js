@@ -7,7 +7,9 @@ import { plotIn, slot } from "./layout.js";
 
 const DIGIT = 7.6; // px of a character of a number
 const LEGEND = 20; // px of a row for it
-const ROOMY = 52; // px of a pair of bars, from which on both have room for theirs
+const ABREAST = 680; // px of a panel that has room for it beside the line under the title
+const ROOMY = 42; // px of a pair of bars, from which on both have room for theirs
+const COMPACT = { up: 50, foot: 66 }; // px: under the random number of a phone bars have no title, and two lines below them
 const ENTRIES = { // of the legend: classes of its swatch, and its words
   p: [["bar p"], "target p"],
   q: [["bar q"], "draft q"],
@@ -15,6 +17,7 @@ const ENTRIES = { // of the legend: classes of its swatch, and its words
   both: [["half bar p", "half bar q", "slab"], "overlap"],
   kept: [["bar p", "slab"], "accepted"],
   add: [["bar add"], "residual"],
+  dot: [[], "· is a space"],
 };
 
 /** What the legend names at a step: what is drawn then. */
@@ -25,7 +28,7 @@ export function listLegend(frame) {
 }
 
 function drawLegend(panel, frame, left, right) {
-  const shown = listLegend(frame), apart = 18;
+  const shown = [...listLegend(frame), ...(frame.lifted ? [] : ["dot"])], apart = left === null ? 18 : 14;
   const whole = shown.reduce((sum, key) => sum + panel.entries[key].width, apart * (shown.length - 1));
   let x = left ?? right - whole;
   for (const [key, { node, width }] of Object.entries(panel.entries)) {
@@ -42,15 +45,16 @@ export function makeBars() {
   const legend = s("g", { class: "legend" });
   const entries = Object.fromEntries(Object.entries(ENTRIES).map(([key, [classes, words]]) => {
     const parts = classes.map((name, i) => s("rect", { class: name, width: name.startsWith("half") ? 7 : 14, height: 12, x: name === "half bar q" ? 7 : 0, y: -10 }));
-    return [key, { node: s("g", {}, ...parts, s("text", { x: 20 }, words)), width: 20 + 6.6 * words.length }];
+    const aside = classes.length ? 20 : 0;
+    return [key, { node: s("g", {}, ...parts, s("text", { x: aside }, words)), width: aside + 6.6 * words.length }];
   }));
   legend.append(...Object.values(entries).map(({ node }) => node));
   const axis = s("line", { class: "axis", x2: 1 });
   const lines = makeTicks();
-  const foot = s("text", { class: "foot" }), taken = s("text", { class: "taken" }, "overlap, taken away");
+  const foot = s("text", { class: "foot" }), over = s("text", { class: "above" }), taken = s("text", { class: "taken" }, "overlap, taken away");
   const slots = Array.from({ length: SLOTS }, makeSlot);
-  panel.node.append(legend, ...lines.flatMap(({ line, text }) => [line, text]), axis, foot, ...slots.map((one) => one.node), taken);
-  return { ...panel, legend, entries, axis, lines, foot, slots, taken };
+  panel.node.append(legend, ...lines.flatMap(({ line, text }) => [line, text]), axis, over, foot, ...slots.map((one) => one.node), taken);
+  return { ...panel, legend, entries, axis, lines, foot, over, slots, taken };
 }
 
 function makeSlot() {
@@ -71,24 +75,28 @@ function makeSlot() {
 
 /** One scale for a round, up to ``highest`` of its bars: the axis stays from step to step, and ends at a round number. */
 export function drawBars(panel, plan, probs, bars, frame, highest) {
-  const low = plan.bars.w < 560 && !plan.narrow ? LEGEND : 0; // beside the place of the token there is no room for the legend
-  const inside = plotIn({ ...plan.bars, y: plan.bars.y + low, h: plan.bars.h - low }, plan.narrow, plan.narrow ? 58 : 62);
-  const aside = TICKS[plan.narrow ? "narrow" : "wide"];
+  const low = plan.bars.w < ABREAST && !plan.narrow ? LEGEND : 0; // beside the place of the token there is no room for the legend
+  const { compact } = plan, up = compact ? -COMPACT.up : low;
+  const inside = plotIn({ ...plan.bars, y: plan.bars.y + up, h: plan.bars.h - up }, plan.narrow, compact ? COMPACT.foot : plan.narrow ? 58 : 62);
+  const aside = plan.narrow ? 0 : TICKS.wide; // on a phone each bar has its number, and no axis
   const plot = { ...inside, left: inside.left + aside, width: inside.width - aside };
-  show(panel.node, !frame.chain && !frame.mask && (!plan.narrow || ["draft", "look", "lift", "pass"].includes(frame.kind)));
+  show(panel.node, !frame.chain && !frame.mask && (!plan.narrow || ["draft", "look", "uniform", "lift", "pass"].includes(frame.kind)));
   placePanel(panel, plan.bars, plan.narrow);
-  move(panel.legend, 0, plan.bars.y + (plan.narrow ? 62 : 50 + low));
+  move(panel.legend, 0, plan.bars.y + (compact ? 20 : plan.narrow ? 62 : 50 + low));
   drawLegend(panel, frame, plan.narrow ? plan.bars.x + 12 : low ? plan.bars.x + 20 : null, plan.bars.x + plan.bars.w - 20);
   move(panel.foot, plan.bars.x + (plan.narrow ? 12 : 20), plan.bars.y + plan.bars.h - (plan.narrow ? 8 : 14));
+  move(panel.over, plan.bars.x + 12, plan.bars.y + plan.bars.h - 24);
   placeLine(panel.axis, plot.left, plot.base, plot.width);
   show(panel.legend, !frame.uniforms);
   show(panel.axis, bars.length > 0);
-  say(panel.title, frame.uniforms ? (bars.length ? "Why there is a bonus token" : "No draft tokens in this round") : titleBars(frame, probs, plan));
-  say(panel.sub, frame.uniforms ? uniformsSub(bars, plan) : probs ? probs.place : "");
-  say(panel.foot, frame.uniforms ? uniformsFoot(bars, plan) : describeShares(probs, frame, plan));
+  say(panel.title, compact ? "" : frame.uniforms ? (bars.length ? "Why there is a bonus token" : "No draft tokens in this round") : titleBars(frame, probs, plan));
+  say(panel.sub, compact ? "" : frame.uniforms ? uniformsSub(bars, plan) : probs ? probs.place : "");
+  const lines = frame.uniforms ? [uniformsFoot(bars, plan)] : describeShares(probs, frame, plan);
+  say(panel.over, compact ? lines[0] ?? "" : "");
+  say(panel.foot, compact ? lines[1] ?? "" : lines.join(" "));
   const most = frame.uniforms ? 1 : highest;
   const scale = (plot.high - 18) / findTop(most); // and the number of the highest bar stands over it
-  drawTicks(panel.lines, plot, scale, most, bars.length > 0);
+  drawTicks(panel.lines, plot, scale, most, bars.length > 0 && !plan.narrow);
   const places = bars.map((_, i) => slot(plot, i, bars.length, bars.at(-1).glyphs === null));
   const names = namesOf(bars, places, plan, ({ drafted }) => drafted);
   const least = frame.p && places[0]?.wide < ROOMY ? Infinity : 0;
@@ -130,14 +138,14 @@ function uniformsFoot(bars, { tight }) {
   return bars.length === 1 ? "u fell inside the bar." : `Each of the ${bars.length} numbers u fell inside its bar: nothing was rejected.`;
 }
 
-function describeShares(probs, frame, { tight }) {
-  if (frame.kind === "draft" || frame.kind === "pass") return "The dot before a word is a space.";
-  if (!probs || probs.beta === null) return "";
-  if (frame.landed && tight) return `${number(probs.beta)} striped + ${number(probs.left ?? 0)} green: exactly p.`;
-  if (frame.landed) return `Striped (accepted) ${number(probs.beta)} + green (added) ${number(probs.left ?? 0)}: bar for bar exactly the target’s p.`;
-  if (frame.lifted) return `Taken away: ${number(probs.beta)} that both share. What remains: ${number(probs.left ?? 0)}.`;
-  if (tight) return `Striped: what both give, ${number(probs.beta)} in all.`;
-  return `Striped: what both give. Over all tokens the draft can draw here, ${percent(probs.beta)} are accepted.`;
+/** Sentences below the bars. */
+function describeShares(probs, frame, { tight, compact }) {
+  if (frame.kind === "draft" || frame.kind === "pass" || !probs || probs.beta === null) return [];
+  if (frame.landed && tight) return [`${number(probs.beta)} striped + ${number(probs.left ?? 0)} green: exactly p.`];
+  if (frame.landed) return [`Striped (accepted) ${number(probs.beta)} + green (added) ${number(probs.left ?? 0)}: bar for bar exactly the target’s p.`];
+  if (frame.lifted) return [`Taken away: ${number(probs.beta)} that both share. What remains: ${number(probs.left ?? 0)}.`];
+  const all = `Over all tokens, ${percent(probs.beta)} of draft tokens are accepted.`;
+  return tight && !compact ? [all] : ["Striped: overlap, token by token; “all others” sums it.", all];
 }
 
 /** The probability over which a number of these ends stands: its own, or that of a neighbor's bar which it reaches. */

@@ -21,8 +21,8 @@ import { drawHead, drawTransport, fillTransport, makeHead, makeMore, makeTranspo
 import { drawUniform, makeUniform } from "./uniform.js";
 
 const GAP = 12; // px between the rows, --space-more
-const SAID = 72; // px of the sentence and its note: their lines change from step to step, the picture's height does not
-const HIGH = 316; // px of the picture on a phone
+const SAID = 48; // px of the sentence and its note: their lines change from step to step, the picture's height does not
+const HIGH = 300; // px of the picture on a phone
 const BESIDE = 528; // px of a narrow window that the picture does not have, where its panels stand beside each other
 const HEADROOM = { wide: 222, narrow: 114 }; // the page's bar above, and the row of folds below; on a wide page the way to the next one, too
 const LESS_MOTION = "(prefers-reduced-motion: reduce)";
@@ -52,9 +52,9 @@ class RoundView {
     this.note = h("p", { class: "aside" });
     this.said = h("div", { class: "said" }, this.sentence, this.note);
     this.bar = makeTransport(this);
-    this.bar.node.append(makeMore([h("label", { class: "rounds" }, "Show ", this.bar.rounds), this.tour.start, this.asker.toggle, this.head.live, this.bar.keys]));
+    this.head.state.append(makeMore([h("label", { class: "rounds" }, "Show ", this.bar.rounds), this.tour.start, this.asker.toggle, this.head.live, this.bar.keys]));
     this.node = h("section", { class: "stage", "aria-label": "one round, step by step" },
-      this.head.notices, this.head.node, this.text.line, this.scene, this.bar.node, this.said, this.asker.card, this.tour.ring);
+      this.head.notices, this.head.node, this.text.line, this.said, this.scene, this.bar.node, this.asker.card, this.tour.ring);
     this.mirror = makeMirror();
     this.history = makeHistory((place) => this.payload && this.goTo(place.round, place.step));
     const forgetEscape = listenToKeys({ Escape: () => this.tour.turn(false) }, { ready: () => this.tour.on });
@@ -275,7 +275,8 @@ class RoundView {
     this.node.classList.toggle("dragging", Boolean(this.drag));
     const { chips, ending } = this.round(), { width, height, font } = this.size;
     this.frame = describeFrame(step.kind, ending, chips.length);
-    this.plan = { ...planScene(width, height, step.kind === "pass" && !this.frame.mask ? "draft" : this.frame.kind), font };
+    const alone = (step.kind === "pass" && !this.frame.mask) || (this.narrow && this.asker.asking); // the bars have no panel beside them
+    this.plan = { ...planScene(width, height, alone ? "draft" : this.frame.kind), font };
     drawChips(this.text, this);
     scrollChips(this.text, this);
     placeBraces(this.text);

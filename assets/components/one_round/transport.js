@@ -18,7 +18,7 @@ export function makeHead(view) {
   const undo = button("Undo my numbers", "put back every random number that was drawn", () => view.ask({ kind: "undo" }), "plain undo");
   const state = h("div", { class: "state" }, status, busy, undo);
   const node = h("header", { class: "roundHead" }, headline, state, opening, view.tour.card);
-  return { node, headline, opening, status, said, parts, about, info, busy, notices, live, undo };
+  return { node, headline, state, opening, status, said, parts, about, info, busy, notices, live, undo };
 }
 
 export function drawHead(head, view) {

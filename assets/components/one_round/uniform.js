@@ -1,19 +1,22 @@
-// The random number as a bar that grows to u; a person can drag its end or type the number.
+// The random number as a bar that grows to u, from the left; a person can drag its end or type the number.
 
 import { h, move, place, s, say, show } from "../lib/dom.js";
 import { uniformText, number, readUniform, typedUniform } from "../lib/numbers.js";
-import { makePanel, placeLine, placePanel } from "./panel.js";
+import { makePanel, placePanel } from "./panel.js";
 import { planRuler } from "./layout.js";
+
+const HALF = 38; // px: half of the name of the ratio, or of u
+const NAMED = 112; // px of a part that has room for its name beside that
+const BESIDE_TITLE = 300; // px of a panel in which the field has room beside the title
 
 export function makeUniform(view) {
   const panel = makePanel("uniform");
   const parts = {
-    ratio: s("text", { class: "sub" }),
     rim: s("rect", { class: "rim" }),
     accepted: s("rect", { class: "zone accepted" }),
     bad: s("rect", { class: "zone bad" }),
-    edge: s("line", { class: "edge", x2: 1 }),
-    one: s("text", { class: "end" }, "1"),
+    edge: s("line", { class: "edge", x2: 0 }),
+    one: s("text", { class: "end one" }, "1"),
     zero: s("text", { class: "end" }, "0"),
     acceptedText: s("text", { class: "zoneName accepted" }),
     rejectedText: s("text", { class: "zoneName bad" }),
@@ -21,8 +24,8 @@ export function makeUniform(view) {
     level: s("rect", { class: "level" }),
     shows: s("text", { class: "shows" }),
   };
-  const grip = s("g", { class: "grip", role: "slider", tabindex: "0", "aria-orientation": "vertical", "aria-valuemin": "0", "aria-valuemax": "1" },
-    s("rect", { x: -34, y: -22, width: 68, height: 44, class: "reach" }), s("rect", { x: -20, y: -4.5, width: 40, height: 9, rx: 4.5, class: "pill" }));
+  const grip = s("g", { class: "grip", role: "slider", tabindex: "0", "aria-orientation": "horizontal", "aria-valuemin": "0", "aria-valuemax": "1" },
+    s("rect", { x: -22, y: -36, width: 44, height: 72, class: "reach" }), s("rect", { x: -4.5, width: 9, rx: 4.5, class: "pill" }));
   panel.node.append(...Object.values(parts), grip);
   const uniform = { ...panel, ...parts, grip, ...makeUniformForm(view) };
   listenToUniform(uniform, view);
@@ -67,7 +70,7 @@ function listenToUniform(uniform, view) {
   const { grip } = uniform;
   const at = (event) => {
     const box = view.svg.getBoundingClientRect();
-    return planRuler(view.plan.uniform, view.plan.narrow).u((event.clientY - box.top) * (view.plan.height / box.height));
+    return planRuler(view.plan.uniform, view.plan.narrow).u((event.clientX - box.left) * (view.plan.width / box.width));
   };
   grip.addEventListener("pointerdown", (event) => {
     if (!view.canDrag()) return;
@@ -113,15 +116,13 @@ export function drawUniform(uniform, plan, view) {
   const frame = view.frame;
   const chip = view.chip();
   const there = !view.asker.asking && chip !== null && chip.threshold !== null && plan.beside === "uniform";
-  const hidden = plan.beside !== "uniform" || (plan.narrow && frame.kind !== "uniform");
+  const hidden = plan.beside !== "uniform";
   show(uniform.node, !hidden);
   placePanel(uniform, plan.uniform, plan.narrow);
   say(uniform.title, view.asker.asking ? "What do you expect?" : "The random number u");
   uniform.node.classList.toggle("asking", view.asker.asking);
-  move(uniform.ratio, plan.uniform.x + (plan.narrow ? 12 : 20), plan.uniform.y + (plan.narrow ? 59 : 68));
   const sure = there && chip.threshold >= 1;
-  say(uniform.ratio, there ? `p/q = ${chip.ratio.p} / ${chip.ratio.q}${sure ? ", at least 1" : ` = ${number(chip.threshold)}`}` : "");
-  say(uniform.sub, !there ? "drawn when the target checks a token" : sure ? "accepted whatever u is" : "accepted if u is below p/q");
+  say(uniform.sub, plan.narrow ? "" : !there ? "drawn when the target checks a token" : sure ? "uniform from 0 to 1; accepted whatever u is" : "uniform from 0 to 1; accepted if u is below p/q");
   uniform.node.classList.toggle("idle", !there);
   const ruler = planRuler(plan.uniform, plan.narrow);
   drawRuler(uniform, ruler, there ? chip : null, view);
@@ -131,23 +132,23 @@ export function drawUniform(uniform, plan, view) {
 
 function drawRuler(uniform, ruler, chip, view) {
   const t = chip ? chip.threshold : 0;
-  const edge = ruler.y(t);
-  place(uniform.rim, { x: ruler.left, y: ruler.top, width: ruler.wide, height: ruler.high });
-  place(uniform.accepted, { x: ruler.left, y: edge, width: ruler.wide, height: ruler.base - edge });
-  place(uniform.bad, { x: ruler.left, y: ruler.top, width: ruler.wide, height: edge - ruler.top });
+  const edge = ruler.x(t), { left, right, top, high, base } = ruler;
+  place(uniform.rim, { x: left, y: top, width: ruler.wide, height: high });
+  place(uniform.accepted, { x: left, y: top, width: edge - left, height: high });
+  place(uniform.bad, { x: edge, y: top, width: right - edge, height: high });
   for (const zone of [uniform.accepted, uniform.bad, uniform.edge, uniform.bar, uniform.acceptedText, uniform.rejectedText]) zone.style.opacity = chip ? 1 : 0;
-  placeLine(uniform.edge, ruler.left - 8, edge, ruler.wide + 16);
-  move(uniform.one, ruler.left - 14, ruler.top + 5);
-  move(uniform.zero, ruler.left - 14, ruler.base + 4);
-  const right = ruler.left + ruler.wide + 14;
-  const low = Math.max(ruler.top + 14, Math.min(ruler.base - 4, edge + 4));
-  move(uniform.bar, right, low);
+  uniform.edge.setAttribute("y2", String(high + 12));
+  move(uniform.edge, edge, top - 6);
+  move(uniform.zero, left, base + 16);
+  move(uniform.one, right, base + 16);
+  const over = top - 12, label = clamp(edge, left + HALF, right - HALF);
+  move(uniform.bar, label, over);
   if (chip) say(uniform.bar, t >= 1 ? "p/q ≥ 1" : `p/q = ${number(t)}`);
   const verdict = chip && view.frame.kind !== "look" ? (view.verdict() ? "accepted" : "rejected") : null; // before u is drawn a part only says what it does
   nameZone(uniform.acceptedText, "accepted", verdict);
   nameZone(uniform.rejectedText, "rejected", verdict);
-  drawZoneName(uniform.acceptedText, right, (edge + ruler.base) / 2 + 4, chip && (verdict === "accepted" || ruler.base - edge > 62), low);
-  drawZoneName(uniform.rejectedText, right, (ruler.top + edge) / 2 + 4, chip && (verdict === "rejected" || edge - ruler.top > 62), low);
+  placeZoneName(uniform.acceptedText, chip && edge - left > NAMED, left, label + HALF + 8, "start", verdict === "accepted", over);
+  placeZoneName(uniform.rejectedText, chip && right - edge > NAMED, right, label - HALF - 8, "end", verdict === "rejected", over);
 }
 
 function nameZone(node, is, verdict) {
@@ -155,23 +156,28 @@ function nameZone(node, is, verdict) {
   node.classList.toggle("verdict", verdict === is);
 }
 
-function drawZoneName(node, x, y, fits, threshold) {
-  const clear = Math.abs(y - threshold) < 20 ? y + Math.sign(y - threshold || 1) * 14 : y;
-  move(node, x, clear);
-  node.style.opacity = fits ? 1 : 0;
+/** Over its own part; a verdict also where that is too narrow: then on the other side of the ratio's name. */
+function placeZoneName(node, fits, own, other, side, verdict, y) {
+  move(node, fits ? own : other, y);
+  node.style.textAnchor = side;
+  node.style.opacity = fits || verdict ? 1 : 0;
 }
+
+function clamp(x, from, to) { return Math.max(from, Math.min(to, x)); }
 
 /** The bar grows from 0 to the number; while a person holds its end, it follows without delay. */
 function drawGrip(uniform, ruler, chip, view) {
   const fallen = chip !== null && view.frame.kind !== "look";
   const u = view.drag ? view.drag.u : chip ? chip.u : 1;
   const accepted = chip && view.verdict();
+  const { left, right, top, high, base } = ruler;
   uniform.grip.classList.toggle("held", Boolean(view.drag));
   uniform.grip.classList.toggle("up", !fallen);
   uniform.grip.dataset.status = fallen ? (accepted ? "accepted" : "rejected") : "";
-  const end = fallen ? ruler.y(u) : ruler.base;
-  move(uniform.grip, ruler.left + ruler.wide / 2, end);
-  place(uniform.level, { x: ruler.left + ruler.wide / 2 - 15, y: end, width: 30, height: ruler.base - end });
+  const end = fallen ? ruler.x(u) : left;
+  move(uniform.grip, end, top + high / 2);
+  place(uniform.grip.lastChild, { y: -high / 2 - 4, height: high + 8 });
+  place(uniform.level, { x: left, y: top + 0.28 * high, width: end - left, height: 0.44 * high });
   uniform.level.style.opacity = fallen ? 1 : 0;
   uniform.level.classList.toggle("held", Boolean(view.drag));
   uniform.level.dataset.is = accepted ? "accepted" : "rejected";
@@ -179,19 +185,21 @@ function drawGrip(uniform, ruler, chip, view) {
   uniform.grip.setAttribute("aria-valuenow", u.toFixed(3));
   uniform.grip.setAttribute("aria-label", "the random number u: move it to choose another");
   if (fallen) uniform.grip.setAttribute("aria-valuetext", `${uniformText(u, chip.threshold)}: ${accepted ? "accepted" : "rejected"}`);
-  move(uniform.shows, ruler.left - 12, end + 5);
+  move(uniform.shows, clamp(end, left + HALF, right - HALF), base + 17);
   uniform.shows.style.opacity = fallen ? 1 : 0;
   uniform.shows.dataset.status = accepted ? "accepted" : "rejected";
   if (fallen) say(uniform.shows, `u = ${uniformText(u, chip.threshold)}`);
-  uniform.one.style.opacity = fallen && ruler.y(u) - ruler.top < 16 ? 0 : 1;
-  uniform.zero.style.opacity = fallen && ruler.base - ruler.y(u) < 16 ? 0 : 1;
+  uniform.zero.style.opacity = fallen && end - left < 2 * HALF ? 0 : 1;
+  uniform.one.style.opacity = fallen && right - end < 2 * HALF ? 0 : 1;
 }
 
 function drawUniformForm(uniform, plan, chip, view) {
   const { x, y, w, h: high } = plan.uniform;
   const fallen = chip !== null && view.frame.kind !== "look";
   show(uniform.form, fallen);
-  place(uniform.form, plan.narrow ? { left: x + w - 168, top: y + 8, width: 160 } : { left: x + 8, top: y + high - 54, width: w - 16 });
+  const below = plan.narrow && w < BESIDE_TITLE;
+  place(uniform.form, below ? { left: x + 8, top: y + 104, width: w - 16 } : plan.narrow ? { left: x + w - 168, top: y + 4, width: 160 } : { left: x + 8, top: y + high - 54, width: w - 16 });
+  uniform.form.classList.toggle("inline", plan.narrow && !below);
   if (!fallen) return;
   const u = view.drag ? view.drag.u : chip.u;
   if (uniform.input.getRootNode().activeElement !== uniform.input) {

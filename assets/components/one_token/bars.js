@@ -5,7 +5,7 @@ import { fill } from "../lib/fill.js";
 import { makeHatches } from "../lib/hatches.js";
 import { number } from "../lib/numbers.js";
 import { drawAxis, fitNumber, makeAxis, makeCard, listNames, writeName, planPlot, placeRect, chooseTop, formatWord } from "./cards.js";
-import { describeToken } from "./words.js";
+import { describeToken, findExample } from "./words.js";
 
 export const MOST = 8;
 const STEP = 0.005; // of a dragged bar; the keys step by 0.01, with Shift by 0.001
@@ -50,10 +50,12 @@ export function drawBars(card, view, width, height) {
   say(card.title, fill(texts.bars, { text: view.position()?.before ?? texts.prompt }));
   card.svg.setAttribute("aria-label", `${card.title.textContent}: ${slots.map((slot) => `${formatWord(slot)} p ${number(slot.p)}, q ${number(slot.q)}`).join("; ")}`);
   drawAxis(card.axis, plot);
+  const example = view.narrow && !view.touched ? null : findExample(view); // the name that the sentence has
   const told = view.end === "residual"; // what is missing is colored once it is known to be the answer
   card.missing.classList.toggle("later", !told);
   for (const [i, pair] of card.slots.entries()) {
     drawPair(pair, slots[i], view.sums.rows[i], i, plot, view.touched?.index === i ? view.touched.probs : null, told);
+    pair.name.classList.toggle("strong", i === example);
   }
   say(card.foot, describeToken(view));
   card.node.classList.toggle("said", view.touched !== null);
@@ -72,7 +74,6 @@ function drawPair(pair, slot, row, i, plot, touched, told) {
   placeRect(pair.q.over, middle + rim, half - 1 - 2 * rim, row.accepted, Math.max(row.accepted, top), plot);
   placeRect(pair.kept, middle + rim, half - 1 - 2 * rim, 0, Math.min(row.accepted, top), plot);
   writeName(pair.name, slot, i, plot);
-  pair.name.classList.toggle("strong", touched !== null);
 }
 
 function drawHalf(half, slot, probs, x, wide, plot, touched) {

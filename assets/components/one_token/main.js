@@ -14,6 +14,7 @@ import { drawRules, drawSums, makeRules, makeSums } from "./tables.js";
 import { describeToken, describeHundred } from "./words.js";
 
 const NARROW = 900;
+const FRAME = 608; // px of a window that its pictures do not have: a laptop's first screen ends with the way on
 const LETTER = 0.55; // of the size of type: how wide a character of a number is
 const AT_ONCE = 400; // ms of quiet before the picture is said aloud
 
@@ -185,7 +186,7 @@ class TokenView {
     this.node.classList.toggle("grand", width >= 1400 && window.innerHeight >= 900);
     const grand = this.node.classList.contains("grand");
     this.letter = LETTER * (this.narrow ? 11 : grand ? 14.5 : 13); // as main.css and components.css write a number over a bar
-    const usual = width < 640 ? 118 : this.narrow ? 176 : grand ? 340 : 240;
+    const usual = width < 640 ? 106 : this.narrow ? 176 : grand ? 340 : Math.max(160, Math.min(300, window.innerHeight - FRAME));
     this.lane = this.narrow ? width - 32 : (width - 32 - 308) * 0.59;
     if (!this.plan) this.jump(); // what stands there first comes from nowhere
     this.planAt(usual, width);

@@ -55,11 +55,11 @@ export function makeOut(view) {
   const swatch = h("i");
   const from = h("span");
   const added = h("span", {}, swatch, from);
-  const key = h("p", { class: "legend" },
-    h("span", {}, h("i", { class: "swatch dash" }), view.texts.outMark), h("span", { class: "wide" }, h("i", { class: "swatch accepted" }), "✓ accepted"), added);
+  const mark = h("span");
+  const key = h("p", { class: "legend" }, h("span", {}, h("i", { class: "swatch dash" }), mark), h("span", {}, h("i", { class: "swatch accepted" }), "✓ accepted"), added);
   const card = makeCard("out", view.texts.out, svg, view.complete.answer);
   card.node.prepend(view.complete.node, h("div", { class: "top" }, card.title, key));
-  return { ...card, svg, axis, stacks, added, from, swatch };
+  return { ...card, svg, axis, stacks, added, from, swatch, mark };
 }
 
 export function drawOut(card, view, width, height, top) {
@@ -73,7 +73,9 @@ export function drawOut(card, view, width, height, top) {
   card.svg.setAttribute("aria-label", `${texts.out}: ${told.join("; ")}`);
   card.added.classList.toggle("later", !end);
   card.swatch.setAttribute("class", `swatch ${kind}`);
-  say(card.from, end ? fill(texts.outNew, { end: end === "residual" ? texts.outResidual : end }) : "");
+  const source = end === "residual" ? texts.outResidual : end;
+  say(card.from, !end || view.narrow ? source : fill(texts.outNew, { end: source })); // a phone has the key in the line of the title
+  say(card.mark, view.narrow ? "p" : texts.outMark);
 }
 
 /** What comes out too rarely or too often; nothing where it is p, or where the picture does not show a difference. */
@@ -108,13 +110,12 @@ function drawStack(stack, slot, row, i, plot, kind, asked) {
   move(stack.gap, plot.middle(i), plot.base + 20 + ROW * plot.rows);
 }
 
-/** Before an answer: p stands at every mark, and what was accepted over its bar or inside it, where it is less. */
+/** Before an answer: p stands at every mark, and what was accepted below every name. */
 function askFor(stack, slot, row, i, plot) {
-  const high = row.accepted * plot.unit, above = slot.p * plot.unit - high >= 18;
   say(stack.wanted, fitNumber(slot.p, plot.step - 4, plot.letter));
   move(stack.wanted, plot.middle(i), plot.base - slot.p * plot.unit - 8);
-  const less = row.accepted.toFixed(2) < slot.p.toFixed(2) && (above || high >= 18);
-  say(stack.value, less ? fitNumber(row.accepted, plot.step - 4, plot.letter) : "");
-  move(stack.value, plot.middle(i), plot.base - high + (above ? -4 : 14));
+  const accepted = fitNumber(row.accepted, plot.step - 4 - 2 * plot.letter, plot.letter);
+  say(stack.value, accepted && `✓ ${accepted}`);
+  move(stack.value, plot.middle(i), plot.base + 20 + ROW * plot.rows);
   say(stack.gap, "");
 }

@@ -7,12 +7,17 @@ import { formatAddition, formatWord } from "./cards.js";
 
 const NAMED = 4; // tokens that a sentence names
 
-/** How a token that was dragged is accepted; before any drag the one that the draft gives most in excess. */
-export function describeToken({ sums, slots, texts, touched, end }) {
-  const { rows } = sums;
-  if (!touched && settled(sums.beta) === 1) return texts.fateEqual;
-  const index = touched?.index ?? findMost(rows, ({ rejected }, i) => (slots[i].glyphs === null ? -1 : rejected));
-  const row = rows[index];
+/** The token that a sentence is about: the one that was dragged; before any drag the one that the draft gives most in excess, null where there is none. */
+export function findExample({ sums, slots, touched }) {
+  if (touched) return touched.index;
+  return settled(sums.beta) === 1 ? null : findMost(sums.rows, ({ rejected }, i) => (slots[i].glyphs === null ? -1 : rejected));
+}
+
+/** How the example is accepted. */
+export function describeToken(view) {
+  const { sums, slots, texts, touched, end } = view, index = findExample(view);
+  if (index === null) return texts.fateEqual;
+  const row = sums.rows[index];
   const values = { word: formatWord(slots[index]), p: number(row.p), q: number(row.q), replaced: number(row.replaced), sum: formatAddition(row.accepted, row.replaced, row.p) };
   const how = fill(row.q === 0 ? texts.fateNever : row.q > row.p ? texts.fateCut : texts.fateAlways, values);
   const added = end === "residual" && row.left > 0 ? fill(texts.fateAdded, values) : "";

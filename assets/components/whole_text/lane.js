@@ -1,4 +1,4 @@
-// One lane: its title and clock, and the text, token by token.
+// One lane: what its text is and its clock, and the text, token by token. Its name stands over its track.
 
 import { h, say } from "../lib/dom.js";
 import { glyphSpans } from "../lib/glyphs.js";
@@ -6,16 +6,17 @@ import { glyphSpans } from "../lib/glyphs.js";
 export const DIVERGENCE = "specviz-divergence"; // a place that both views of the page are told of
 
 export function makeLane(key) {
-  const title = h("h3", {});
+  const title = h("h3", {}), colors = h("span", { class: "colors" }, key === "speculative" ? ", same colors" : "");
   const clock = h("p", { class: "clock" });
   const text = h("div", { class: "text", tabindex: "0", role: "group", "aria-label": "the text" }); // keys scroll it
-  const node = h("article", { class: `lane ${key}` }, h("header", {}, title, clock), text);
+  const node = h("article", { class: `lane ${key}` }, h("header", {}, h("p", { class: "of" }, title, colors), clock), text);
+  text.addEventListener("scroll", () => fadeText(text), { passive: true });
   return { key, node, title, clock, text, made: [], drawn: "", there: 0 };
 }
 
 /** Tokens that were not there yet; those that stand stay as they are. */
 export function fillLane(lane, data, view) {
-  say(lane.title, data.title);
+  say(lane.title, data.text);
   const stands = lane.made.every(({ one }, n) => one.name === data.tokens[n]?.name && one.is === data.tokens[n].is);
   if (lane.drawn !== view.payload.id || !stands) {
     lane.text.replaceChildren(h("span", { class: "given" }, view.payload.prompt || "(the start of a text) "));
@@ -106,8 +107,21 @@ export function drawLane(lane, now, rests) {
   const there = now === null ? made.length : made.filter(({ one }) => one.at <= now).length;
   for (let n = Math.min(there, lane.there); n < Math.max(there, lane.there); n += 1) for (const node of [made[n].face, ...made[n].breaks]) node.classList.toggle("later", n >= there);
   const rest = now === null && rests;
-  if (there !== lane.there || rest !== lane.rest) lane.text.scrollTop = rest ? 0 : lane.text.scrollHeight; // where there is no room for all of it: its last lines, and at rest its beginning
+  if (there !== lane.there || rest !== lane.rest) scrollText(lane.text, rest ? null : made[there - 1]?.face);
   Object.assign(lane, { there, passes, rest });
   const counted = `${there} token${there === 1 ? "" : "s"} in ${passes} pass${passes === 1 ? "" : "es"}`;
   say(lane.clock, rest && data.hint && !lane.narrow ? `${counted} · ${data.hint}` : counted);
+}
+
+/** Where there is no room for all of a text: the lines that end with ``last``, and at rest, without it, its beginning. */
+function scrollText(text, last) {
+  if (text.scrollHeight <= text.clientHeight) return;
+  text.scrollTop = last ? last.offsetTop + last.offsetHeight - text.clientHeight : 0;
+  fadeText(text);
+}
+
+/** An edge that fades says that the text goes on there. */
+function fadeText(text) {
+  text.classList.toggle("before", text.scrollTop > 2);
+  text.classList.toggle("after", text.scrollTop + text.clientHeight < text.scrollHeight - 2 && !text.querySelector(".token.later"));
 }

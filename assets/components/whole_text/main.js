@@ -19,7 +19,8 @@ class Lanes {
     this.range = h("input", { type: "range", min: "0", max: "1000", step: "1", "aria-label": "moment of both clocks" });
     this.range.addEventListener("input", () => this.stand(Number(this.range.value) / 1000));
     this.slow = h("span", { class: "slow" });
-    this.transport = h("div", { class: "replay" }, this.button, this.range, this.slow);
+    this.moment = h("span", { class: "moment" });
+    this.transport = h("div", { class: "replay" }, this.button, this.slow, this.range, this.moment);
     this.node = h("section", { class: "stage whole", "aria-label": "One text, decoded both ways" },
       h("div", { class: "lead" }, this.answer.node, this.transport), this.tracks.node, h("div", { class: "pair" }, ...this.lanes.map(({ node }) => node)));
     const forth = () => this.step(1), back = () => this.step(-1), turn = () => (this.playing ? this.pause() : this.play());
@@ -126,7 +127,7 @@ class Lanes {
   draw() {
     const { now, payload } = this;
     for (const lane of this.lanes) drawLane(lane, now, payload.done);
-    const zoom = chooseZoom(payload.done && this.tracks.width >= NARROW ? now : null, payload.end); // a phone has both ends from the beginning
+    const zoom = chooseZoom(payload.done ? now : null, payload.end, this.tracks.width < NARROW);
     if (this.tracks.zoom !== zoom) {
       this.tracks.zoom = zoom;
       drawTracks(this.tracks, payload);
@@ -137,9 +138,10 @@ class Lanes {
     const kinds = drafted.made.slice(0, drafted.there).map(({ one }) => one.is);
     countTokens(this.legend, Object.fromEntries(this.legend.entries.map(({ is }) => [is, kinds.filter((kind) => kind === is).length])));
     say(this.slow, payload.pace > 1 ? `${payload.pace}× slower than it ran` : "as fast as it ran");
+    say(this.moment, `${seconds(now ?? payload.end)} of ${seconds(payload.end)}`);
     say(this.button, this.playing ? "❚❚ Pause" : now === null ? "▶ Replay" : "▶ Continue");
     this.range.value = String(now === null ? 1000 : Math.round((1000 * now) / payload.end));
-    this.range.setAttribute("aria-valuetext", seconds(now ?? payload.end));
+    this.range.setAttribute("aria-valuetext", this.moment.textContent);
   }
 
   /** What the presenter's second window says. */
@@ -165,16 +167,15 @@ class Lanes {
 
 /** How much faster it was, in large type, and the two numbers that it comes of: of the whole text, at every moment of a replay. */
 function makeAnswer() {
-  const [text, factor, unit, average, passes] = [h("span", {}), h("b", {}), h("span", {}), h("span", {}), h("p", { class: "why" })];
+  const [text, factor, unit, average, passes] = [h("span", {}), h("b", {}), h("span", {}), h("span", { class: "average" }), h("p", { class: "why" })];
   return { node: h("div", { class: "answer" }, h("p", { class: "found" }, text, " ", h("span", { class: "speed" }, factor, " ", unit), " ", average), passes), text, factor, unit, average, passes };
 }
 
 function fillAnswer(made, { answer }) {
   say(made.text, answer.text);
   say(made.factor, answer.factor && `${answer.factor}×`);
-  const [unit, average] = (answer.unit || "Both texts are being written").split(/(?<=;) /); // the number and its unit stay in one line
-  say(made.unit, unit);
-  say(made.average, average ?? "");
+  say(made.unit, answer.unit || "Both texts are being written");
+  say(made.average, answer.average);
   say(made.passes, answer.passes);
 }
 

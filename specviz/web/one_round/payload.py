@@ -30,7 +30,7 @@ from specviz.web.one_round.words import (
     name_place,
 )
 
-BARS = {"wide": 6, "narrow": 5}  # bars beside the rest bar, on a wide and on a narrow page
+BARS = {"wide": 6, "narrow": 4}  # bars beside the rest bar, on a wide and on a narrow page
 _CURSOR = re.compile(r"(\d{1,4})\.(\d{1,3})", re.ASCII)
 
 

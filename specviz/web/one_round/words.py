@@ -144,9 +144,9 @@ class _RoundNarrator:
         if decision.threshold <= 0.0:
             return f"{word}: the draft gives it {q}, the target gives it 0 here, so it is rejected whatever the random number is."
         less = "slightly less" if p == q else f"only {p}"
-        sentence = f"{word}: the draft gives it {q}, the target {less}, so it is accepted with probability p/q = {rate}."
+        sentence = f"{word}: the draft gives it {q}, the target {less}, so it is accepted with probability p/q\u00a0=\u00a0{rate}."
         if reason:
-            sentence += f" Drafted {q} of the time and kept {rate} of those times, it comes {q}\u00a0×\u00a0{rate}\u00a0= {p} of the time: as often as the target says."
+            sentence += f" So it comes out {q}\u00a0×\u00a0{rate}\u00a0= {p} of the time, as often as the target says."
         return sentence
 
     def describe_uniform(self, decision: Decision, first: bool) -> str:
@@ -195,7 +195,7 @@ class _RoundNarrator:
         share = probs.residual[probs.tokens.index(token)] / left
         return (
             f"The green part, {format_probability(left)}, is rescaled to 1: the residual distribution. It gives {self.name_token(token)} {format_probability(share)}. A draft token "
-            f"here is rejected with probability {format_probability(left)}, too: accepted (striped) and replaced (green) together are exactly the target’s p."
+            f"here is rejected as often, {format_probability(left)}: accepted (striped) and replaced (green) together are exactly the target’s p."
         )
 
     def describe_replacement(self, rejected: int) -> str:

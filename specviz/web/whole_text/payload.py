@@ -51,7 +51,7 @@ def build_lanes_payload(passage: Passage, done: bool = True, app: str | None = H
         average: The benchmark's speed of the same pair, which a recorded text is set beside; empty: none.
 
     Returns:
-        ``lanes``: per way its tokens, each with glyphs, origin (``is``), round and time, and its rounds, each with its ``count`` of tokens, the
+        ``lanes``: per way what it is called (``title``) and what its ``text`` is, its tokens, each with glyphs, origin (``is``), round and time, and its rounds, each with its ``count`` of tokens, the
         draft tokens that were not kept (``dropped``), and its seconds by part where they were recorded; ``drafted``: draft tokens of a round; ``makes``: the character of this
         token's bytes together with those of the tokens from number ``since`` on; ``hint``: what a click on its tokens does, empty for nothing.
         ``ask``: a question for an audience. ``answer``: speed and passes in words. ``end``: seconds at the right end of both tracks. ``pace``: how
@@ -106,7 +106,15 @@ def _build_lane(passage: Passage, key: str, app: str | None) -> dict[str, Any]:
             for step in _find_deciding_steps(lane.trace, round_)
         ]
         tokens = [row | {"href": href} for row, href in zip(tokens, links, strict=True)]
-    return {"key": key, "title": words.TITLES[key], "tokens": tokens, "rounds": rounds, "seconds": lane.seconds, "hint": hint}
+    return {
+        "key": key,
+        "title": words.TITLES[key],
+        "text": words.TEXT_TITLES[key],
+        "tokens": tokens,
+        "rounds": rounds,
+        "seconds": lane.seconds,
+        "hint": hint,
+    }
 
 
 def list_parts(lane: Lane) -> list[dict[str, float]]:

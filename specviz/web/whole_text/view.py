@@ -58,9 +58,10 @@ def show_page() -> None:
             average = "" if state.has_own_result else headline.format_average(one.settings)
             lanes = draw_cached(payload.build_lanes_payload, one, one.read is not None, payload.HERE, average)
             _component.draw("whole_text-lanes", {"payload": lanes, "plays": not state.has_own_result, "busy": state.is_busy})
-    show_reading(state, one)
+    aside, folds = st.container(), st.container(key="whole_text-folds")
+    show_reading(state, one, aside, folds)
     if one is not None and one.read is not None:
-        show_differences(one, one.read, session.get_theme())
+        show_differences(one, one.read, session.get_theme(), folds)
     row = page_head.show_head_row("whole_text")
     export_fold.show_export_fold("whole_text", lambda: export.build_offer(state), row=row)
 
@@ -70,12 +71,12 @@ def _close_fold() -> None:
     st.session_state[FOLD] = False
 
 
-def show_reading(state: WholeTextState, passage: Passage | None) -> None:
+def show_reading(state: WholeTextState, passage: Passage | None, aside: Any, folds: Any) -> None:
     """In a fold what the numbers and the two texts say, and where they come from; that is a line in sight for a text which is not the recorded one that was asked for."""
     if passage is None:
         return
     notes = ["Writing. Each clock counts only its own work."]
-    fold = st.expander("Where words, tokens and time come from", key="whole_text-details")
+    fold = folds.expander("Where words, tokens and time come from", key="whole_text-details")
     with fold:
         if passage.read is None:
             st.caption("Known when both texts are written.")
@@ -94,7 +95,7 @@ def show_reading(state: WholeTextState, passage: Passage | None) -> None:
             notes = [describe_origin(state, passage), *words.list_cautions(passage)]
             notes += filter(None, (*list_model_notes(passage.models), words.describe_short_texts(passage)))
     as_asked = passage.read is not None and not state.has_own_result and state.question.settings == passage.settings
-    with fold if as_asked else st.container():
+    with fold if as_asked else aside:
         show_notes(notes, "whole_text-notes-from")
 
 
@@ -139,14 +140,14 @@ def describe_origin(state: WholeTextState, passage: Passage) -> str:
     return f"Recorded for “{passage.settings.prompt}” at temperature {passage.settings.temperature:g}. {measured}{whose} “Your own text” has the button that writes yours."
 
 
-def show_differences(passage: Passage, scored_text: ScoredText, kind: str) -> None:
+def show_differences(passage: Passage, scored_text: ScoredText, kind: str, folds: Any) -> None:
     """Where the models differ, folded: at chosen words, and along the text, over all tokens and by kind of word."""
     if divergences := payload.build_divergences_payload(passage):
-        with st.expander("Where do the two models differ?", key="whole_text-divergent"):
+        with folds.expander("Where do the two models differ?", key="whole_text-divergent"):
             st.markdown(words.TEXTS["differences"])
             _component.draw("whole_text-divergences", {"payload": divergences})
     curves, recorded = draw_cached(compute_spread, scored_text, passage.settings.pair), load_recorded_profile(passage.settings)
-    fold = st.expander("Every token: along the text, which words", key="whole_text-spread", on_change="rerun")
+    fold = folds.expander("Every token: along the text, which words", key="whole_text-spread", on_change="rerun")
     if fold.open:
         with fold:
             st.markdown("### Along the text")

@@ -22,6 +22,7 @@ from specviz.speed.records.passage import (
 
 TEXTS = load_toml("texts/whole_text")
 TITLES = {TARGET_ONLY: "Target model alone", SPECULATIVE: "With a draft model"}
+TEXT_TITLES = {TARGET_ONLY: "Text of the target alone", SPECULATIVE: "Text with a draft"}
 SAID = {"accepted": "accepted draft token", "residual": "replacement", "bonus": "bonus token", "target": "target token"}
 HINTS = {TARGET_ONLY: "dashed: the models differ most", SPECULATIVE: "click a token to open its round"}  # what is behind tokens
 UNEVEN, SLOW = 1.3, 10.0  # slowest over fastest run; tokens per second, about as fast as people read
@@ -35,24 +36,21 @@ def count_things(count: int, noun: str, several: str = "") -> str:
 def build_answer(passage: Passage, average: str = "") -> dict[str, str]:
     """The answer of the page: the speed, and what it is computed from, the passes with a draft and how long one lasts.
 
-    average: the benchmark's speed of the same pair; empty: none. Returns ``text``, ``factor``, ``unit`` and ``passes``; all are empty until both
-    texts are written.
+    average: the benchmark's speed of the same pair; empty: none. Returns ``text``, ``factor``, ``unit``, ``average`` and ``passes``; all are empty
+    until both texts are written.
     """
     alone, drafted = passage.target, passage.speculative
     if passage.read is None or not (alone.seconds and drafted.seconds):
-        return dict.fromkeys(("text", "factor", "unit", "passes"), "")
+        return dict.fromkeys(("text", "factor", "unit", "average", "passes"), "")
     speed, cost = drafted.speed / alone.speed, drafted.per_round / alone.per_round
     tokens, passes = len(drafted.trace.output_ids), len(drafted.clock)
     equals = "=" if f"{tokens / (passes * round(cost, 2)):.2f}" == f"{speed:.2f}" else "≈"
     return {
         "text": "This text:" if average else "",
         "factor": f"{speed:.2f}",
-        "unit": f"as fast; on average {average}×"
-        if average
-        else "as fast with a draft model"
-        if speed >= 1.0
-        else "as fast: drafting does not pay here",
-        "passes": f"{count_things(tokens, 'token')} / ({count_things(passes, 'round')}, each {cost:.2f}× as long as a pass without a draft) {equals} {speed:.2f}",
+        "unit": "as fast" if average else "as fast with a draft model" if speed >= 1.0 else "as fast: drafting does not pay here",
+        "average": f"on average {average}×" if average else "",
+        "passes": f"{count_things(tokens, 'token')} / ({count_things(passes, 'round')}, each as long as {cost:.2f} passes of the target alone) {equals} {speed:.2f}",
     }
 
 

@@ -55,7 +55,7 @@ def test_the_pass_says_how_little_longer_several_tokens_take_than_one():
 
 def test_the_uniform_sentence_says_the_numbers_that_were_compared_and_the_verdict():
     sentences = [step.sentence for step in build_trace_steps(traces.build_story())]
-    assert "“sat”: the draft gives it 0.62, the target only 0.30, so it is accepted with probability p/q = 0.48." in sentences
+    assert "“sat”: the draft gives it 0.62, the target only 0.30, so it is accepted with probability p/q\u00a0=\u00a00.48." in sentences
     assert any(one.startswith("The random number u is 0.71, not below 0.48: “sat” is rejected.") for one in sentences)
 
 
