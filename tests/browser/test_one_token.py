@@ -236,7 +236,9 @@ def test_the_question_stands_above_its_answers_and_their_picture_and_below_what_
         assert page.locator(".proposal").bounding_box()["y"] < tops[0]
     expect(ends).to_be_in_viewport(ratio=1.0)
     shown = [one.bounding_box() for one in ends.get_by_role("button").all()]
-    assert len({round(box["width"]) for box in shown}) == 1 and len({round(box["height"]) for box in shown}) == 1, "three of one kind"
+    assert len({round(box["width"]) for box in shown}) == 1 and len({round(box["height"]) for box in shown}) == 1, (
+        "three of one kind"
+    )
     glosses = [len(one) for one in ends.locator("span").all_text_contents()]
     assert max(glosses) - min(glosses) <= 3, "no answer has more words than another"
     if size == "390":

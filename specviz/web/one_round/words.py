@@ -144,7 +144,9 @@ class _RoundNarrator:
         if decision.threshold <= 0.0:
             return f"{word}: the draft gives it {q}, the target gives it 0 here, so it is rejected whatever the random number is."
         less = "slightly less" if p == q else f"only {p}"
-        sentence = f"{word}: the draft gives it {q}, the target {less}, so it is accepted with probability p/q\u00a0=\u00a0{rate}."
+        sentence = (
+            f"{word}: the draft gives it {q}, the target {less}, so it is accepted with probability p/q\u00a0=\u00a0{rate}."
+        )
         if reason:
             sentence += f" So it comes out {q}\u00a0×\u00a0{rate}\u00a0= {p} of the time, as often as the target says."
         return sentence

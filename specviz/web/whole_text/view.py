@@ -58,7 +58,7 @@ def show_page() -> None:
             average = "" if state.has_own_result else headline.format_average(one.settings)
             lanes = draw_cached(payload.build_lanes_payload, one, one.read is not None, payload.HERE, average)
             _component.draw("whole_text-lanes", {"payload": lanes, "plays": not state.has_own_result, "busy": state.is_busy})
-    aside, folds = st.container(), st.container(key="whole_text-folds")
+    folds, aside = st.container(key="whole_text-folds"), st.container()
     show_reading(state, one, aside, folds)
     if one is not None and one.read is not None:
         show_differences(one, one.read, session.get_theme(), folds)
