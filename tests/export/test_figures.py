@@ -7,12 +7,14 @@ shows the same points is tested in test_matplotlib_adapter.py. Nothing here is r
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
 import pytest
 from scipy import stats
 
+from specviz.records import ASSETS
 from specviz.speed.records.word_kinds import KINDS
 from specviz.theory import compute_wall_clock_factor
 from tests import exported as e
@@ -147,8 +149,6 @@ def expect_confidence() -> Series:
 def expect_batches() -> tuple[Series, Series]:
     """The speeds of the model have their test in tests/web/speed/test_page.py."""
     found = read_raw("batches")
-    passes = np.array(found["passes"])
-    alone = np.median(passes[:, 0], -1)
     many: Series = {
         "target only": [(-0.4, 1.0), (len(found["rows"]) - 0.6, 1.0)],
         "with a draft": None,
@@ -156,12 +156,9 @@ def expect_batches() -> tuple[Series, Series]:
         "with a draft, high": None,
         "measured": None,
     }
-    sizes, costs = [1, *(gamma + 1 for gamma in found["gammas"])], np.median(passes, -1) / alone[:, None]
-    names = ["one text" if rows == 1 else f"{rows} texts" for rows in found["rows"]]
-    jump = list_points(sizes[-2:], costs[0][-2:])  # of one text, from 7 tokens to 9
-    return many, {"if each token took a full pass": list_points(sizes, sizes), "one text, the jump": jump} | {
-        names[k]: list_points(sizes, costs[k]) for k in (0, len(names) - 1)
-    }
+    rows = json.loads((ASSETS / "gpus" / "h200.json").read_text(encoding="utf-8"))["rows"]["8B"]
+    there = [(found["rows"].index(texts), rows[f"{texts} x 5"] / rows[f"{texts} x 1"]) for texts in (1, 8, 32, 64)]
+    return many, {"one token": [(-0.4, 1.0), (len(found["rows"]) - 0.6, 1.0)], "two CPU cores": None, "an H200 (8B)": there}
 
 
 def expect_what_if() -> Series:

@@ -60,8 +60,7 @@ def plot_model_speeds(model: RoundModel, batches: BatchSpeeds, kind: str = "ligh
     if dip := find_dip(model, batches):
         place = sizes.index(dip[0])
         lowest -= 0.2
-        figure.add_annotation(x=place, y=speeds[place].low, ax=0, ay=44, text=DIP.format(quick=QUICK_TOKENS), arrowcolor=GRAY[kind], arrowwidth=1, arrowhead=0, standoff=22,
-                              font={"size": LETTERS - 1, "color": GRAY[kind]})  # fmt: skip
+        figure.add_annotation(x=place, y=speeds[place].low, yshift=-42, showarrow=False, text=DIP.format(quick=QUICK_TOKENS), font={"size": LETTERS - 1, "color": GRAY[kind]})  # fmt: skip
     frame_chart(figure, 320, "batch size (texts at once)", "times as fast as no draft")
     figure.update_layout(margin_t=16)
     figure.update_xaxes(tickvals=places, ticktext=[str(texts) for texts in sizes], range=ends, tickfont={"size": LETTERS}, title_font={"size": LETTERS})  # fmt: skip
@@ -100,7 +99,8 @@ def plot_pass_costs(model: RoundModel, batches: BatchSpeeds, gpu: GpuCosts | Non
     """The times of ``list_pass_costs`` over the number of texts, a line a machine."""
     figure, sizes = go.Figure(), batches.rows
     lines = list_pass_costs(model, batches, gpu)
-    looks = ((getattr(MEANINGS["target"], kind), "circle"), (INK[kind], "square"))
+    ends, looks = [-0.4, len(sizes) - 0.6], ((getattr(MEANINGS["target"], kind), "circle"), (INK[kind], "square"))
+    figure.add_scatter(x=ends, y=[1.0, 1.0], mode="lines", name="one token", line={"width": 1.4, "color": GRAY[kind]}, hoverinfo="skip", showlegend=False)  # fmt: skip
     for (name, costs), (color, symbol) in zip(lines.items(), looks, strict=False):
         figure.add_scatter(x=[sizes.index(texts) for texts in costs], y=[*costs.values()], mode="lines+markers", name=name, showlegend=False, hoverinfo="skip",
                            line={"width": 2.2, "color": color}, marker={"size": 8, "symbol": symbol})  # fmt: skip
@@ -108,14 +108,9 @@ def plot_pass_costs(model: RoundModel, batches: BatchSpeeds, gpu: GpuCosts | Non
     figure.update_layout(margin_t=16)
     high = 1.15 * max(value for costs in lines.values() for value in costs.values())
     add_line_names(figure, {name.removeprefix("an "): costs[max(costs)] for name, costs in lines.items()}, high - 0.8, kind)
-    figure.add_shape(
-        type="line", xref="paper", x0=0, x1=1, y0=1.0, y1=1.0, layer="below", line={"width": 1.4, "color": GRAY[kind]}
-    )
     figure.add_annotation(x=0.0, xref="paper", y=1.0, xanchor="left", xshift=3, yshift=-11, showarrow=False, text="over one token", font={"size": LETTERS, "color": GRAY[kind]})  # fmt: skip
     letters = {"tickfont": {"size": LETTERS}, "title_font": {"size": LETTERS}}
-    figure.update_xaxes(
-        tickvals=[*range(len(sizes))], ticktext=[str(texts) for texts in sizes], range=[-0.4, len(sizes) - 0.6], **letters
-    )
+    figure.update_xaxes(tickvals=[*range(len(sizes))], ticktext=[str(texts) for texts in sizes], range=ends, **letters)
     figure.update_yaxes(range=[0.8, high], dtick=0.5, **letters)
     return figure
 

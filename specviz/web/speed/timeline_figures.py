@@ -6,7 +6,7 @@ from math import ceil
 
 from specviz.figures.lazy_plotly import go
 from specviz.figures.numbers import RAISED
-from specviz.figures.theme import GRID, INK, LEGEND, MEANINGS
+from specviz.figures.theme import GRAY, GRID, INK, LEGEND, MEANINGS
 from specviz.theory import compute_expected_tokens
 from specviz.web.speed.round_model import RoundModel, RoundParts
 
@@ -88,7 +88,7 @@ def plot_timeline(alpha: float, parts: RoundParts, kind: str = "light", has_lege
         range=[0.0, 1.01 * longest], title="time (1 = one token without a draft)", gridcolor=GRID, zeroline=False, fixedrange=True, automargin=False, ticklabeloverflow="allow",
         tickvals=ticks[1:], ticktext=[*map(str, ticks[1:])], tickfont={"size": LETTERS}, title_font={"size": LETTERS},
     )  # fmt: skip
-    figure.add_annotation(x=0.0, y=0.0, yref="paper", text="0", xanchor="left", yanchor="top", xshift=-2, yshift=-7, showarrow=False, font={"size": LETTERS, "color": INK[kind]})  # begins where the bars begin  # fmt: skip
+    figure.add_annotation(x=0.0, y=0.0, yref="paper", text="0", xanchor="left", yanchor="top", xshift=-2, yshift=-7, showarrow=False, font={"size": LETTERS, "color": GRAY[kind]})  # begins where the bars begin  # fmt: skip
     figure.update_yaxes(range=[-0.34, 1.66], visible=False, fixedrange=True)
     return figure
 

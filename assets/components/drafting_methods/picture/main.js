@@ -125,8 +125,14 @@ class PictureView {
       show(node, this.isSeen(row));
       node.setAttribute("aria-checked", String(is));
       node.tabIndex = is ? 0 : -1;
-      if (is) this.picker.scrollTo({ left: node.offsetLeft - (this.picker.clientWidth - node.offsetWidth) / 2 }); // on a phone the buttons are a strip
     }
+    this.showChosen();
+  }
+
+  /** On a phone the buttons are a strip, which brings the chosen one into its middle. */
+  showChosen() {
+    const node = this.choices?.find(({ row }) => row === this.row)?.node;
+    if (node) this.picker.scrollTo({ left: node.offsetLeft - (this.picker.clientWidth - node.offsetWidth) / 2 });
   }
 
   /** A round as drafted, and a moment later as the target has checked it. */
@@ -167,7 +173,9 @@ class PictureView {
   }
 
   resize() {
-    this.node.classList.toggle("narrow", this.node.clientWidth < NARROW);
+    const narrow = this.node.clientWidth < NARROW;
+    if (this.node.classList.toggle("narrow", narrow) && narrow !== this.narrow) this.showChosen();
+    this.narrow = narrow;
     this.placeRound();
   }
 
