@@ -11,6 +11,8 @@ import pytest
 
 from specviz.figures import components
 from specviz.figures.components import COMPONENTS, STYLES, link_modules, read_modules, read_styles
+from specviz.figures.pages_and_glossary import PAGES
+from specviz.figures.preview import FRONT
 from specviz.figures.theme import MEANINGS, read_meanings
 from specviz.records import ASSETS
 from tests import written_cases
@@ -114,6 +116,10 @@ def test_a_style_sheet_of_one_component_lies_beside_its_script():
     uses = Counter(sheet for sheets in components.SHARED_SHEETS.values() for sheet in sheets)
     alone = {path.stem for path in STYLES.glob("*.css")} - {"theme", "terms", "app"}
     assert alone == {sheet for sheet in uses if "/" not in sheet}
+    keys = "|".join((FRONT, *PAGES))
+    assert not re.findall(rf"^ *\.st-key-(?:screen-)?(?:{keys})(?![a-z])[^,{{}}]*\{{", read_styles("app"), re.MULTILINE), (
+        "they belong into page.css"
+    )
     assert all(uses[sheet] > 1 for sheet in alone)
     for name in NAMES:
         styles = components.load_component(name)["css"]
@@ -142,6 +148,7 @@ def test_style_sheets_use_the_tokens(name):
         "--scale",
         "--at",
         "--bar",
+        "--wide",
         "--stays",
         "--row",
         "--room",

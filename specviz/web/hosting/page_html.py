@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from specviz.figures.components import read_styles
+from specviz.figures.components import COMPONENTS, read_styles
 from specviz.figures.pages_and_glossary import PAGES
 from specviz.figures.preview import FRONT, PICTURE, build_preview_tags, build_tab_title, describe_page
 from specviz.web.hosting.redirects import ROUND, is_round_link
@@ -22,7 +22,14 @@ from specviz.web.hosting.redirects import ROUND, is_round_link
 INDEX = Path(streamlit.__file__).parent / "static" / "index.html"
 TITLE = "<title>Streamlit</title>"
 ROOT = '<div id="root">'  # styles stand before it: of two rules of one weight the later counts; Streamlit's are in the head, a page's own in here
-STYLES = ("theme", "terms", "app", "drafting_methods/matrix")
+PAGE_STYLES = tuple(f"{path}/page" for path in (FRONT, *PAGES) if (COMPONENTS / path / "page.css").is_file())
+STYLES = (
+    "theme",
+    "terms",
+    "app",
+    "drafting_methods/matrix",
+    *PAGE_STYLES,
+)  # of all pages: a link to another one loads no document
 # Streamlit's script would look for its server below the page's own address first, and log a 404 for each try.
 SERVER_SCRIPT = 'window.__streamlit = { BACKEND_BASE_URL: new URL("./", window.location.href).href };'
 # On a narrow screen the menu is a drawer over the page; Streamlit closes it after a choice on phones alone.
