@@ -241,7 +241,7 @@ def test_every_word_of_the_list_stands_and_the_replay_ends_once_it_is_out_of_sig
     expect(clock).not_to_contain_text("128 tokens")
     for row in rows.all():
         expect(row).to_be_visible()
-    page.locator("[data-testid=stExpander]").last.scroll_into_view_if_needed()
+    rows.last.scroll_into_view_if_needed()
     expect(clock).to_contain_text("128 tokens")
 
 
