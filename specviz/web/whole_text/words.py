@@ -22,7 +22,7 @@ from specviz.speed.records.passage import (
 
 TEXTS = load_toml("texts/whole_text")
 TITLES = {TARGET_ONLY: "Target model alone", SPECULATIVE: "With a draft model"}
-TEXT_TITLES = {TARGET_ONLY: "Text of the target alone", SPECULATIVE: "Text with a draft"}
+TEXT_TITLES = {TARGET_ONLY: "Text without a draft", SPECULATIVE: "Text with a draft"}
 SAID = {"accepted": "accepted draft token", "residual": "replacement", "bonus": "bonus token", "target": "target token"}
 HINTS = {TARGET_ONLY: "dashed: the models differ most", SPECULATIVE: "click a token to open its round"}  # what is behind tokens
 UNEVEN, SLOW = 1.3, 10.0  # slowest over fastest run; tokens per second, about as fast as people read
@@ -50,7 +50,7 @@ def build_answer(passage: Passage, average: str = "") -> dict[str, str]:
         "factor": f"{speed:.2f}",
         "unit": "as fast" if average else "as fast with a draft model" if speed >= 1.0 else "as fast: drafting does not pay here",
         "average": f"on average {average}×" if average else "",
-        "passes": f"{count_things(tokens, 'token')} / ({count_things(passes, 'round')}, each as long as {cost:.2f} passes of the target alone) {equals} {speed:.2f}",
+        "passes": f"{count_things(tokens, 'token')} / ({count_things(passes, 'round')}, each as long as {cost:.2f} target-only passes) {equals} {speed:.2f}",
     }
 
 
