@@ -246,7 +246,7 @@ def test_passes_and_the_time_of_a_round_explain_the_speed(measured_passage):
     assert (answer["factor"], answer["unit"], answer["passes"]) == (
         "1.33",
         "as fast with a draft model",
-        "4 tokens / (2 rounds, each as long as 1.50 passes of the target alone) = 1.33",
+        "4 tokens / (2 rounds, each as long as 1.50 target-only passes) = 1.33",
     )
     assert words.relate_speed(found).startswith(
         "A round gives 2.00 tokens and lasts 1.50 single passes: 2.00 / 1.50 = 1.33, at temperature 1. This is one text."
