@@ -8,10 +8,8 @@ BIN := .venv/bin
 # Three workers for two cores, since tests wait for servers and subprocesses a quarter of their time; a file of tests at a time, in the
 # order of tests/conftest.py: the longest first. A browser is busy all the time, so its tests have two.
 WORKERS ?= 3
-# Linux forks them once the tests are collected (tests/forks.py); elsewhere each imports and collects by itself.
-IN_WORKERS = $(if $(filter Linux,$(shell uname -s)),--forks $(WORKERS),-n $(WORKERS) --dist loadfile --no-loadscope-reorder)
 # Compiled files are kept, also where PYTHONDONTWRITEBYTECODE is set: each worker, server and command would compile them again.
-PYTEST = env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest $(IN_WORKERS)
+PYTEST = env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .PHONY: help run test test-browser test-all test-real mutants check docs audit sbom bench walk crowd room soak servers audits train record clean gpu gpu-dry

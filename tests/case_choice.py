@@ -5,8 +5,6 @@ The eight are the same in every process. Each value of each argument is in one o
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 
@@ -39,17 +37,3 @@ def mark_cases_slow(items: list[pytest.Item]) -> None:
         for place, case in enumerate(cases):
             if place not in chosen:
                 case.add_marker("slow")
-
-
-@pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> Iterator[None]:
-    """Where slow tests are deselected, slow cases are not even made: making and sorting out some 5,000 takes each process a second or two."""
-    yield
-    cases = metafunc._calls
-    if len(cases) < 2 or "not slow" not in metafunc.config.option.markexpr or metafunc.definition.get_closest_marker("slow"):
-        return
-    cases = [case for case in cases if all(mark.name != "slow" for mark in case.marks)]
-    if marker := metafunc.definition.get_closest_marker("fast_cases"):
-        chosen = choose_cases([case.params for case in cases], marker.args[0])
-        cases = [case for place, case in enumerate(cases) if place in chosen]
-    metafunc._calls = cases or metafunc._calls[:1]

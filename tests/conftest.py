@@ -18,14 +18,11 @@ import pytest
 from _pytest import logging as pytest_logging
 
 from tests.case_choice import mark_cases_slow
-from tests.case_choice import pytest_generate_tests as pytest_generate_tests
-from tests.cpu_budgets import note_collection
 from tests.cpu_budgets import pytest_collection_finish as pytest_collection_finish
 from tests.cpu_budgets import pytest_runtest_makereport as pytest_runtest_makereport
 from tests.cpu_budgets import pytest_terminal_summary as pytest_terminal_summary
 from tests.cpu_budgets import pytest_testnodedown as pytest_testnodedown
-from tests.forks import run_in_forks
-from tests.fresh import fork_servers, keep_server
+from tests.fresh import fork_server
 
 gc.set_threshold(50_000, 20, 100)  # cycles are collected after each file; by default a tenth of the tests' time goes into that
 
@@ -55,18 +52,11 @@ LONGEST = (
 BROWSER = "tests/browser/"  # every test in it drives a browser
 
 
-def pytest_addoption(parser):
-    parser.addoption(
-        "--forks", metavar="N", type=int, default=0, help="run whole files in N forks of this process (tests/forks.py)"
-    )
-
-
 def pytest_configure(config):
     """A worker of a whole lane imports what pages need in any case, so it forks the server of tests/fresh.py after that."""
-    workers = config.option.forks or int(hasattr(config, "workerinput"))
-    if workers and [Path(one).resolve() for one in config.args] == [Path(__file__).parent]:
+    if hasattr(config, "workerinput") and [Path(one).resolve() for one in config.args] == [Path(__file__).parent]:
         gc.disable()  # until the tests run: all of it stays
-        fork_servers(workers)
+        fork_server()
 
 
 class RootLogs(pytest_logging.catching_logs):
@@ -108,28 +98,17 @@ def pytest_itemcollected(item):
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Whole files keep together and their tests in order; a process of --forks or of --dist loadfile takes the next file of this order."""
+    """Whole files keep together and their tests in order; with --dist loadfile a process then takes the next file of this order."""
     mark_cases_slow(items)
     yield  # of those that stay, once -m and -k have chosen
     items.sort(key=lambda item: next((n for n, start in enumerate(LONGEST) if item.nodeid.startswith(start)), len(LONGEST)))
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_runtestloop(session):
+def pytest_runtestloop():
     """Objects that imports have made are exempt from garbage collections too: all of them stay."""
     gc.freeze()
     gc.enable()
-    if session.config.option.forks and not session.testsfailed and not session.config.option.collectonly:
-        note_collection()
-        run_in_forks(session, session.config.option.forks, begin_worker, pytest_sessionfinish)
-        return True
-    return None
-
-
-def begin_worker(number):
-    keep_server(number)
-    os.environ["XDG_STATE_HOME"] += f"-{number}"
-    pytest_collection_finish(None)
 
 
 @pytest.hookimpl(trylast=True)

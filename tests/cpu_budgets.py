@@ -47,14 +47,9 @@ def read_cpu_seconds() -> float:
     return times.user + times.system + times.children_user + times.children_system
 
 
-def note_collection():
-    """Of a process that runs no test itself: what it has spent is the collection's."""
-    _collection.append(read_cpu_seconds())
-
-
 def pytest_collection_finish(session):
     _spent["so far"] = read_cpu_seconds()
-    if session and hasattr(session.config, "workeroutput"):
+    if hasattr(session.config, "workeroutput"):
         session.config.workeroutput["collection_seconds"] = _spent["so far"]
 
 

@@ -74,21 +74,11 @@ def _start_server() -> tuple[IO[str], IO[str]]:
     return _servers[0]
 
 
-def fork_servers(count: int = 1) -> None:
-    """Import what pages need, and fork the server of this process, or one for each process that it will fork."""
+def fork_server() -> None:
+    """Import what pages need, and fork the server of this process."""
     assert not _servers and "torch" not in sys.modules
     with redirect_stderr(sys.__stderr__):  # loggers keep it: pytest's own is closed in the server
         _import_all()
-    for _ in range(count):
-        _fork_server()
-
-
-def keep_server(number: int) -> None:
-    """Of a fork: the server of this number is its own."""
-    _servers[:] = _servers[number : number + 1]
-
-
-def _fork_server() -> None:
     (reading, asking), (answering, writing) = os.pipe(), os.pipe()
     if os.fork() == 0:
         os.dup2(reading, 0)
