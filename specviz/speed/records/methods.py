@@ -213,7 +213,8 @@ def _compute_ms(row: MethodRow, model: CostModel, draft: DraftCosts) -> Estimate
     Draft tokens of a chain are drafted one by one, those of a tree level by level. The time by which drawing and checking
     a tree takes longer than a chain is not counted.
     """
-    entry, levels = row.entry, min(float(len(row.checked)), row.nodes)
+    entry, nodes = row.entry, _count_draft_tokens(row)
+    levels = min(float(len(row.checked)), nodes)
     if row.per_pass is None or not entry.drafting:
         return None
     if row.key == "target":
@@ -221,9 +222,18 @@ def _compute_ms(row: MethodRow, model: CostModel, draft: DraftCosts) -> Estimate
     else:
         steps = {"steps": levels, "heads": 1.0, "passes": levels, "copies": 0.0}[entry.drafting]
         costs = {"copies": model.find_draft(0), "passes": DraftCosts(model.layers, model.compute_pass(1), draft.rest)}
-        tokens = row.nodes + entry.window * len(row.checked)
+        tokens = nodes + entry.window * len(row.checked)
         ms = model.compute_round(tokens, steps, costs.get(entry.drafting, draft)) / row.per_pass
     return Estimate(ms, ms, ms, row.passes, "ms/token")
+
+
+def _count_draft_tokens(row: MethodRow) -> float:
+    """Draft tokens of a round: of a chain with a fixed number those of the round that was kept, which had all of them; else the mean.
+
+    The last rounds of a text have fewer. *How fast?* counts them as whole rounds too, so both pages compute one speed.
+    """
+    has_fixed_chain = row.trace is not None and not row.entry.branches and row.entry.drafting != "copies"
+    return float(len(row.trace.rounds[-1].proposals)) if row.trace is not None and has_fixed_chain else row.nodes
 
 
 def dump_comparisons(comparisons: Mapping[str, MethodComparison]) -> str:

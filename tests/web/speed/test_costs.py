@@ -24,6 +24,7 @@ from specviz.web.drafting_methods.overview import build_overview
 from specviz.web.drafting_methods.state import MethodsQuestion, MethodsState, build_first_settings, load_recorded_comparisons
 from specviz.web.speed import export as plan_export
 from specviz.web.speed import plan_figures
+from specviz.web.speed.round_model import build_headline_model, build_machine_model
 from specviz.web.speed.state import (
     SpeedQuestion,
     SpeedState,
@@ -113,7 +114,8 @@ def test_a_computed_time_is_drafting_pass_and_rest_over_the_tokens_of_a_pass():
     computed = state.apply_costs(state.shown_result)
     draft, tree, heads, oracle = (computed.row(key) for key in ("draft", "eagle-wide", "medusa-wide", "oracle"))
     step, rest = model.drafts[0].step, model.drafts[0].rest
-    assert draft.ms.value * draft.per_pass == pytest.approx(draft.nodes * step + model.compute_pass(1 + draft.nodes) + rest)
+    assert 2.9 < draft.nodes < 3.0, "the last rounds of a text draft fewer tokens; they count as whole rounds"
+    assert draft.ms.value * draft.per_pass == pytest.approx(3 * step + model.compute_pass(4) + rest)
     assert tree.ms.value * tree.per_pass == pytest.approx(3 * step + model.compute_pass(1 + tree.nodes) + rest)
     assert heads.ms.value * heads.per_pass == pytest.approx(step + model.compute_pass(1 + heads.nodes) + rest)
     assert oracle.ms.value * oracle.per_pass > oracle.nodes * model.passes[1]
@@ -129,6 +131,15 @@ def test_pass_times_of_the_same_machine_give_a_chains_timed_speed_and_too_much_f
     assert here.low <= 1.1 * there.value and there.value <= 1.1 * here.high, "of one day's passes and another's rounds"
     there, here = speeds["tree-wide"]
     assert there.value > here.high
+
+
+def test_drafting_methods_and_how_fast_compute_one_speed_of_the_draft_model():
+    for name, costs in load_cost_models().items():
+        computed = open_methods(name).apply_costs(load_recorded_comparisons()["1"])
+        model = build_machine_model(build_headline_model(None), costs, None)
+        assert words.compute_speed(computed.row("draft"), computed).value == pytest.approx(
+            model.compute_speed(model.alpha, model.c, model.gamma)
+        )
 
 
 def test_the_chart_of_computed_speeds_has_no_ranges_and_says_what_is_not_counted():
