@@ -232,8 +232,8 @@ def _count_draft_tokens(row: MethodRow) -> float:
 
     The last rounds of a text have fewer. *How fast?* counts them as whole rounds too, so both pages compute one speed.
     """
-    has_fixed_chain = row.trace is not None and not row.entry.branches and row.entry.drafting != "copies"
-    return float(len(row.trace.rounds[-1].proposals)) if row.trace is not None and has_fixed_chain else row.nodes
+    has_fixed_number = not row.entry.branches and row.entry.drafting != "copies"
+    return float(len(row.trace.rounds[-1].proposals)) if has_fixed_number and row.trace is not None else row.nodes
 
 
 def dump_comparisons(comparisons: Mapping[str, MethodComparison]) -> str:
