@@ -525,11 +525,11 @@ class _Audit:
 
         runs = None
         if again := report.record["audit"]["reproduction"]:
-            from specviz.audit.findings.confirmation import confirm_reproduction, confirmation_to_record
+            from specviz.audit.findings.confirmation import build_confirmation_record, confirm_reproduction
 
             try:
                 confirmed = confirm_reproduction(self.targets, again, self.settings.seed, self.make_progress("again"))
-                runs = confirmation_to_record(confirmed, again["exact"])
+                runs = build_confirmation_record(confirmed, again["exact"])
             except EndpointError as error:
                 self.show_line(f"{error} The reproduction was not run.")
         more = {"beside": self.beside_record, "log_probabilities": self._compare_log_probabilities()}

@@ -170,7 +170,7 @@ def format_plan(plan: SpeedPlan) -> str:
             *([plan.baseline.in_words] if plan.baseline else []),
             f"best gamma by {', by '.join(f'{name} {gamma}' for name, gamma in plan.chosen_by.items())}",
         ]
-    if (row := plan.row(int(plan.best.value)) if plan.best else None) and row.operations:
+    if (row := plan.find_row(int(plan.best.value)) if plan.best else None) and row.operations:
         lines.append(f"arithmetic per token at gamma {row.gamma}: {row.operations:.2f} times that of target-only sampling")
     return "\n".join(
         [

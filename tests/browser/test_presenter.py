@@ -22,7 +22,7 @@ from tests.browser.test_app import PATIENT
 
 RECORDED = load_recorded_runs()
 STAGE = build_round_payload(RECORDED.opening)
-TREES = {key: build_tree(RECORDED.methods.row(key).trace) for key in ("tree-wide", "several", "draft")}
+TREES = {key: build_tree(RECORDED.methods.find_row(key).trace) for key in ("tree-wide", "several", "draft")}
 LANES = build_lanes_payload(load_recorded_passages()["temperature 0.8"])
 ADDRESS = "http://present.test/?seed=7"
 SMALLEST = """() => {

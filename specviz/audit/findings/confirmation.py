@@ -171,6 +171,6 @@ def _compare_runs(run: ConfirmationRun, other: ConfirmationRun) -> float:
     return min(1.0, len(found) * min(found))
 
 
-def confirmation_to_record(runs: Sequence[ConfirmationRun], exact: float) -> dict[str, Any]:
+def build_confirmation_record(runs: Sequence[ConfirmationRun], exact: float) -> dict[str, Any]:
     """The runs as JSON."""
     return {"runs": [asdict(run) for run in runs], "sentence": describe_confirmation(runs, exact)}

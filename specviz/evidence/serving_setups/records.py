@@ -248,7 +248,7 @@ class SetupComparison(Record):
     models: Mapping[str, Any] = field(default_factory=dict)
     date: str = ""
 
-    def row(self, key: str) -> SetupRow | None:
+    def find_row(self, key: str) -> SetupRow | None:
         return next((row for row in self.rows if row.key == key), None)
 
     @property

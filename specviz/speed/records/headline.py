@@ -90,13 +90,13 @@ def get_round(heat: str) -> HeadlineRound:
 
 
 def _read_speed(comparison: MethodComparison) -> Estimate:
-    row = comparison.row("draft")
+    row = comparison.find_row("draft")
     assert row is not None and row.speed is not None, f"{RECORD.name} has no speed of the draft model"
     return row.speed
 
 
 def _read_round(comparison: MethodComparison) -> HeadlineRound:
-    row, target = comparison.row("draft"), comparison.row("target")
+    row, target = comparison.find_row("draft"), comparison.find_row("target")
     assert row is not None and row.per_pass is not None and target is not None and target.ms is not None, (
         f"{RECORD.name} has no round"
     )

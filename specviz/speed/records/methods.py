@@ -189,7 +189,7 @@ class MethodComparison:
         """Records of earlier versions lack ``baseline``: they were timed where the loop is the fastest; and ``prompts``: they had one."""
         return build_fields(cls, {"baseline": None, "prompts": []} | record)
 
-    def row(self, key: str) -> MethodRow | None:
+    def find_row(self, key: str) -> MethodRow | None:
         return next((row for row in self.rows if row.key == key), None)
 
     def with_cost_model(self, model: CostModel) -> ComputedComparison:

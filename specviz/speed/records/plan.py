@@ -265,7 +265,7 @@ class SpeedPlan(Record):
                 found[draft] = max(rows, key=lambda row: row.speedup.value), most
         return found
 
-    def row(self, gamma: int) -> PlanRow | None:
+    def find_row(self, gamma: int) -> PlanRow | None:
         return next((row for row in self.rows if row.gamma == gamma), None)
 
     @property
@@ -298,7 +298,7 @@ class SpeedPlan(Record):
         """``speculate``, ``do not speculate``, or ``no verdict``: no costs, or a machine too busy to measure them."""
         if self.best is None or self.busy:
             return "no verdict"
-        row = self.row(int(self.best.value))
+        row = self.find_row(int(self.best.value))
         return "speculate" if row is not None and row.speedup.low > 1.0 else "do not speculate"
 
     @property
@@ -308,7 +308,7 @@ class SpeedPlan(Record):
             return "No verdict on speed: no costs were measured."
         if self.busy:
             return f"No verdict: {self.busy}"
-        row = self.row(int(self.best.value))
+        row = self.find_row(int(self.best.value))
         refusal = f"Do not speculate{' with this draft' if self.settings.proposer == 'draft' else ''}"
         if row is None:
             top = max(self.rows, key=lambda one: one.speedup.value)

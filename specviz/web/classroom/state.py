@@ -34,7 +34,7 @@ class Lesson:
     def __post_init__(self) -> None:
         check_room_settings(self.settings)
 
-    def link(self) -> dict[str, str]:
+    def build_link(self) -> dict[str, str]:
         """Query parameters: of the room that is steered, else of the room that would be opened."""
         return {"steer": self.teacher_code} if self.teacher_code else build_room_query(self.settings)
 

@@ -58,7 +58,7 @@ def show_export_files(page: str, offer: ExportOffer) -> None:
     visitor = session.get_visitor()
     building: dict[str, Ticket] = st.session_state.setdefault(BUILDING, {})
 
-    def file(name: str) -> Callable[[], bytes]:
+    def build_file(name: str) -> Callable[[], bytes]:
         build = offer.build
         assert build is not None, "an offer without files has no name to choose"
 
@@ -69,7 +69,7 @@ def show_export_files(page: str, offer: ExportOffer) -> None:
 
     if offer.note:
         st.container(key="export-said").text(offer.note)
-    zipped = file(f"{offer.stem}.zip") if offer.names else b""
+    zipped = build_file(f"{offer.stem}.zip") if offer.names else b""
     st.download_button(
         "Everything, one zip", zipped, f"{offer.stem}.zip", TYPES["zip"],
         key=f"export-zip-{page}", on_click="ignore", type="primary", width="stretch", disabled=not offer.names,
@@ -86,7 +86,7 @@ def show_export_files(page: str, offer: ExportOffer) -> None:
     )
     if chosen:
         st.download_button(
-            f"Download {chosen}", file(chosen), f"{offer.stem}-{chosen}", guess_mime_type(chosen),
+            f"Download {chosen}", build_file(chosen), f"{offer.stem}-{chosen}", guess_mime_type(chosen),
             key=f"export-one-{page}", on_click="ignore", width="stretch",
         )  # fmt: skip
 

@@ -109,9 +109,9 @@ class PageState:
         """Sentences about what could not be done."""
         return [*self.notes, *self.failures]
 
-    def link(self) -> dict[str, str]:
+    def build_link(self) -> dict[str, str]:
         """Query parameters under which someone else finds the same."""
-        return self.question.link()
+        return self.question.build_link()
 
     def choose(self, question: Any) -> bool:
         """Ask something else; returns whether it is. Work that the new question has no use for stops."""

@@ -144,7 +144,7 @@ def sync_address(state: PageState) -> None:
         st.rerun()
     brought = state.pair != pairs.DEFAULT and "pair" not in read_address()
     if state.is_address_stale or brought or (state.address and not read_address()):
-        link = state.link()
+        link = state.build_link()
         if {key: value for key, value in link.items() if key != "at"} != read_address():
             st.query_params.from_dict(link)  # one entry in the browser's history for each question
     state.address, state.is_address_stale = read_address(), False

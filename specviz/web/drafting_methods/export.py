@@ -25,7 +25,7 @@ def build_offer(state: MethodsState) -> ExportOffer:
     if measured is None:
         return ExportOffer("drafting-methods")
     one = state.apply_costs(measured)
-    link = state.question.link() | {"prompt": one.settings.prompt}
+    link = state.question.build_link() | {"prompt": one.settings.prompt}
     said = build_facts(
         one.settings, one.models, "drafting_methods", link, [build_methods_command(one)], n=count_samples(one), turns=one.runs,
         machine=dict(one.machine), measured=one.date, recorded=not state.has_own_result, sentence=words.describe_comparison(one),

@@ -71,7 +71,7 @@ FIRST_TOKEN_CHARTS = (
 
 def list_first_tokens(comparison: MethodComparison) -> dict[str, FirstToken]:
     """First tokens of the methods of FIRST_TOKEN_CHARTS that were sampled, by method."""
-    rows = {chart.row: comparison.row(chart.row) for chart in FIRST_TOKEN_CHARTS}
+    rows = {chart.row: comparison.find_row(chart.row) for chart in FIRST_TOKEN_CHARTS}
     return {key: row.first for key, row in rows.items() if row is not None and row.first is not None}
 
 

@@ -69,7 +69,7 @@ class MethodsQuestion:
         if self.row and self.row not in DRAFTING_METHODS:
             raise SettingsError("row", self.row[:60], f"one of {', '.join(DRAFTING_METHODS)}")
 
-    def link(self) -> dict[str, str]:
+    def build_link(self) -> dict[str, str]:
         """Query parameters under which someone else finds the same."""
         chosen = {"row": self.row} if self.row else {}
         chosen |= {"costs": self.costs} if self.costs != MEASURED else {}

@@ -76,7 +76,7 @@ def show_page() -> None:
         _overview.draw(OVERVIEW, {"payload": payload, "chosen": chosen, "within": True}, row=None)
     with origin:
         show_origin(state, measured, there)
-    if row := measured.row(state.question.row):
+    if row := measured.find_row(state.question.row):
         with walked:
             show_round(row, arrives)
     show_tabs(state.apply_costs(measured))

@@ -35,7 +35,7 @@ def compute_speed(row: MethodRow, comparison: MethodComparison) -> Estimate | No
     """
     if row.speed is not None:
         return row.speed
-    alone = comparison.row("target")
+    alone = comparison.find_row("target")
     if alone is None or alone.ms is None or row.ms is None:
         return None
     return Estimate(
@@ -63,7 +63,7 @@ def is_bound(row: MethodRow, comparison: MethodComparison) -> bool:
 
 def loses_with_many_tokens(comparison: MethodComparison) -> bool:
     """Whether a method that drafts trees writes more tokens a round than the fastest and was timed as slower than target-only sampling."""
-    best, wide = find_fastest(comparison), [row for key in WIDE if (row := comparison.row(key)) is not None]
+    best, wide = find_fastest(comparison), [row for key in WIDE if (row := comparison.find_row(key)) is not None]
     if best is None or best.per_pass is None or isinstance(comparison, ComputedComparison):
         return False
     return any(compare_with_target(row, comparison) == SLOWER and (row.per_pass or 0.0) > best.per_pass for row in wide)
@@ -76,7 +76,7 @@ def explain_other_machine(comparison: MethodComparison, other: ComputedCompariso
     """
     if other is None or not loses_with_many_tokens(comparison):
         return ""
-    wide = [row for key in WIDE if (row := other.row(key)) is not None and compute_speed(row, other) is not None]
+    wide = [row for key in WIDE if (row := other.find_row(key)) is not None and compute_speed(row, other) is not None]
     if not wide or any(_get_speed(row, other).value <= 1.0 for row in wide):
         return ""
     passes = compare_passes(max(wide, key=lambda row: row.nodes), comparison, other, where)
@@ -88,7 +88,7 @@ def compare_passes(row: MethodRow, comparison: MethodComparison, other: Computed
 
     row: Of either comparison. where: The machine that timed the first one.
     """
-    timed, alone = comparison.row(row.key), comparison.row("target")
+    timed, alone = comparison.find_row(row.key), comparison.find_row("target")
     if timed is None or alone is None or alone.ms is None or not timed.timing.get("target"):
         return ""
     model, drafts = other.cost_model, ceil(row.nodes)  # a round that is cut at the end of the text has fewer
@@ -230,7 +230,7 @@ def explain_large_trees(comparison: MethodComparison, measured: MethodComparison
         return ""
     found = []
     for key in WIDE:
-        row, before = comparison.row(key), measured.row(key)
+        row, before = comparison.find_row(key), measured.find_row(key)
         if row and before and (speed := compute_speed(row, comparison)) and (here := compute_speed(before, measured)):
             found.append((row, f"{row.entry.name} {speed.value:.2f} (as measured: {here.value:.2f})"))
     model = comparison.cost_model

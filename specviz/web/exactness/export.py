@@ -33,7 +33,7 @@ def build_session_package(state: ExactnessState) -> Package:
     result, question, verdict = state.shown_result, state.question, words.build_verdict(state)
     tests = [build_test_row(result.arms[0].name, found, test) for (found,) in result.looks for test in found.tests]
     said = build_facts(
-        question.settings, state.models, "exactness", question.link(), [words.build_command(state)], decoder=question.source, n=result.n,
+        question.settings, state.models, "exactness", question.build_link(), [words.build_command(state)], decoder=question.source, n=result.n,
         draws_through_the_engine=result.engine, verdict=verdict.mark, sentence=verdict.words,
         detectable_tv=tests[-1]["detectable_tv"] if tests else None, tests=tests, rule_of_the_looks=RULE,
     )  # fmt: skip

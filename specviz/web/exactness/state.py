@@ -64,7 +64,7 @@ class ExactnessQuestion:
     def max_samples(self) -> int:
         return MOST_SLOW if self.source == "assisted" else SIZES[-1]
 
-    def link(self) -> dict[str, str]:
+    def build_link(self) -> dict[str, str]:
         """Query parameters under which someone else finds the same question."""
         query = self.settings.to_query() | {"prompt": self.settings.prompt, "max_new_tokens": str(self.settings.max_new_tokens)}
         return query if self.source == "speculative" else query | {"source": self.source}

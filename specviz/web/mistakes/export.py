@@ -43,7 +43,7 @@ def build_session_package(state: MistakeState) -> Package:
         "decoder": question.names[1],
     }
     said = build_facts(
-        question.settings, state.models, "mistakes", question.link(),
+        question.settings, state.models, "mistakes", question.build_link(),
         [build_verify_command(question.settings, question.mistake_id)], mistake=shown, n=result.n, verdict=verdict.mark,
         sentence=verdict.words, detectable_tv=tests[-1]["detectable_tv"] if tests else None, tests=tests, rule_of_the_looks=RULE,
     )  # fmt: skip

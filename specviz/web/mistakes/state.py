@@ -59,7 +59,7 @@ class MistakeQuestion:
     def names(self) -> tuple[str, str]:
         return RULES
 
-    def link(self) -> dict[str, str]:
+    def build_link(self) -> dict[str, str]:
         """Query parameters under which someone else finds the same trial."""
         query = {key: value for key, value in self.settings.to_query().items() if key in ("seed", "pair")}
         return query | {"mistake": self.mistake_id, "prompt": self.settings.prompt}

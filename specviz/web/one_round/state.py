@@ -293,7 +293,7 @@ class OneRoundState(PageState):
             self.run = self._clamp_cursor(self.run)
             return None
 
-    def link(self) -> dict[str, str]:
+    def build_link(self) -> dict[str, str]:
         """Query parameters under which someone else sees the same; the recorded run is the page without any."""
         shown = self.run
         at = {"at": write_cursor(shown.cursor["round"], shown.cursor["step"])}

@@ -255,7 +255,7 @@ def _compare_adversary(comparison: MethodComparison) -> Situation:
 
 def _find_bad_suggestion(comparison: MethodComparison) -> tuple[Slots, Decision, str]:
     """The first draft token of the adversary's recorded round: bars of the likeliest tokens, what was decided about it, and the words before it."""
-    row = comparison.row("adversarial")
+    row = comparison.find_row("adversarial")
     assert row is not None and row.trace is not None, "a round of each method is recorded"
     trace, position = row.trace, list_positions(row.trace)[0]
     *singles, _ = position["slots"]
@@ -498,7 +498,7 @@ class MethodNumbers(NamedTuple):
 
 
 def _read_row(comparison: MethodComparison, key: str) -> MethodNumbers:
-    row = comparison.row(key)
+    row = comparison.find_row(key)
     if row is None or row.per_pass is None or row.ms is None or row.first is None:
         raise ValueError(f"the record of drafting methods has no numbers for {key!r}")
     return MethodNumbers(row.per_pass, row.nodes, _compare_time(comparison, row, row.ms), row.first)
@@ -506,7 +506,7 @@ def _read_row(comparison: MethodComparison, key: str) -> MethodNumbers:
 
 def _compare_time(comparison: MethodComparison, row: MethodRow, ms: Estimate) -> Estimate:
     """Milliseconds of a token: those without a draft over the speed, which was taken run by run."""
-    alone = comparison.row("target")
+    alone = comparison.find_row("target")
     if row.speed is None or alone is None or alone.ms is None:
         return ms
     whole, speed = alone.ms.value, row.speed

@@ -22,7 +22,7 @@ def build_offer(state: SetupsState) -> ExportOffer:
     one = state.shown_result
     if one is None:
         return ExportOffer("serving-limits")
-    link = {key: value for key, value in state.question.link().items() if state.has_own_result or key != "prompt"}
+    link = {key: value for key, value in state.question.build_link().items() if state.has_own_result or key != "prompt"}
     said = build_facts(
         one.settings, one.models, "serving_limits", link, [] if state.has_own_result else [build_setups_command(one)], n=one.texts, turns=one.runs,
         machine=dict(one.machine), measured=one.date, recorded=not state.has_own_result, sentence=figures.describe_setups(one),

@@ -160,13 +160,17 @@ def compute_histogram(summary: NearTieSummary) -> tuple[list[float], list[float]
     low, high = log10(FLOOR), log10(max(10.0, *summary.margins_before_difference))
     edges = [low + (high - low) * place / BINS for place in range(BINS + 1)]
 
-    def shares(margins: Sequence[float]) -> list[float]:
+    def compute_shares(margins: Sequence[float]) -> list[float]:
         counts = [0] * BINS
         for margin in margins:
             counts[min(BINS - 1, bisect_right(edges, log10(max(FLOOR, margin))) - 1)] += 1
         return [count / max(1, len(margins)) for count in counts]
 
-    return edges, shares(summary.margins_before_difference), shares([one.margins[0] for one in summary.differences])
+    return (
+        edges,
+        compute_shares(summary.margins_before_difference),
+        compute_shares([one.margins[0] for one in summary.differences]),
+    )
 
 
 def build_difference_rows(summary: NearTieSummary) -> list[dict[str, object]]:

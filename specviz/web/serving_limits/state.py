@@ -36,7 +36,7 @@ class SetupsQuestion:
         if self.arm not in COMPARISONS:
             raise SettingsError("arm", self.arm[:60], f"one of {', '.join(COMPARISONS)}")
 
-    def link(self) -> dict[str, str]:
+    def build_link(self) -> dict[str, str]:
         """Query parameters under which someone else finds the same."""
         return links.build_prompt_query(self.settings) | {"arm": self.arm}
 

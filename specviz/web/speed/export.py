@@ -41,7 +41,7 @@ def build_offer(state: SpeedState) -> ExportOffer:
     sliders = place_sliders(state.question, model)
     commands = [build_plan_command(plan), "python -m specviz study", "python -m specviz record batches"]
     facts = build_facts(
-        plan.settings, plan.models, "speed", state.question.link(), commands, n=plan.openings,
+        plan.settings, plan.models, "speed", state.question.build_link(), commands, n=plan.openings,
         machine=dict(plan.machine), measured=plan.date, recorded=not state.has_own_result, sentence=plan.in_words,
         **describe_costs(plan.cost_model),
     )  # fmt: skip

@@ -76,7 +76,7 @@ def _compare_clocks(passage: Passage) -> float:
 
 
 def _list_predictions(model: RoundModel, plan: SpeedPlan | None, batches: BatchSpeeds | None) -> Iterator[OtherSpeed]:
-    if plan is not None and plan.best is not None and (row := plan.row(int(plan.best.value))):
+    if plan is not None and plan.best is not None and (row := plan.find_row(int(plan.best.value))):
         text = f"{plan.openings} continuations of one text, {plan.length} tokens each"
         yield OtherSpeed("Predict for a text: predicted", row.speedup.format(), text)
         measured = next((one.factor for one in plan.checked if one.gamma == row.gamma and one.factor), None)

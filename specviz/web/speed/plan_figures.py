@@ -108,14 +108,16 @@ def describe_gap(plan: SpeedPlan) -> str:
 
 def _pair_speeds(plan: SpeedPlan) -> list[tuple[PlanRow, Estimate]]:
     """Rows of the plan with the speed that was measured with the same gamma."""
-    return [(row, one.factor) for one in plan.checked if one.factor is not None and (row := plan.row(one.gamma)) and row.factor]
+    return [
+        (row, one.factor) for one in plan.checked if one.factor is not None and (row := plan.find_row(one.gamma)) and row.factor
+    ]
 
 
 def choose_row(plan: SpeedPlan) -> PlanRow | None:
     """The row of the best gamma, or of the nearest to a gain where none pays; None without costs."""
     if plan.best is None or plan.costs is None:
         return None
-    return plan.row(int(plan.best.value)) or max(plan.rows, key=lambda row: row.speedup.value)
+    return plan.find_row(int(plan.best.value)) or max(plan.rows, key=lambda row: row.speedup.value)
 
 
 DRAFT_COLUMNS = ("", "gamma", "tokens per round", "speed-up, predicted", "speed-up, measured")  # columns of ``build_draft_table``

@@ -146,7 +146,7 @@ class SpeedQuestion:
         draft = self.choice.draft if self.choice.needs_no_pair else pair if pair in PLAN_DRAFTS else "draft"
         return replace(self, pair=pair, choice=replace(self.choice, draft=draft), alpha=None, c=None, gamma=None, texts=None)
 
-    def link(self) -> dict[str, str]:
+    def build_link(self) -> dict[str, str]:
         """Query parameters under which someone else finds the same; a long text of one's own is left out."""
         query = {"draft": self.choice.draft, "temperature": self.choice.temperature}
         query |= {"costs": self.costs} if self.costs != MEASURED else {}

@@ -29,7 +29,7 @@ def build_offer(state: WholeTextState) -> ExportOffer:
 def build_shown_package(passage: Passage, recorded: bool) -> Package:
     """The passage on screen as a package with its manifest."""
     said = build_facts(
-        passage.settings, passage.models, "whole_text", PassageRequest(passage.settings).link(), [build_decode_command(passage.settings, passage.models)],
+        passage.settings, passage.models, "whole_text", PassageRequest(passage.settings).build_link(), [build_decode_command(passage.settings, passage.models)],
         n=len(passage.speculative.trace.output_ids), turns=passage.runs, rates={"target": list(passage.target.rates), "speculative": list(passage.speculative.rates)},
         warm_up_seconds=passage.warm, machine=dict(passage.machine), measured=passage.date, recorded=recorded, sentence=words.describe_speed(passage),
     )  # fmt: skip

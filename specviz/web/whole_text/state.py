@@ -64,7 +64,7 @@ class PassageRequest:
         if self.settings.is_edited:
             raise SettingsError("uniforms", sorted(self.settings.uniforms), "none on this page")
 
-    def link(self) -> dict[str, str]:
+    def build_link(self) -> dict[str, str]:
         """Query parameters under which someone else finds the same."""
         return {**self.settings.to_query(), "prompt": self.settings.prompt, "max_new_tokens": str(self.settings.max_new_tokens)}
 
@@ -99,7 +99,7 @@ class WholeTextState(MeasurementState):
 
     def build_key(self, question: PassageRequest) -> str:
         """Settings are no key: their chosen random numbers are a mapping."""
-        return repr(sorted(question.link().items()))
+        return repr(sorted(question.build_link().items()))
 
     def load_recorded(self) -> Passage | None:
         """The recorded passage under the same distribution, else any recorded one."""

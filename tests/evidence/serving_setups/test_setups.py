@@ -78,17 +78,17 @@ def test_every_setup_but_the_reference_has_another_distribution_and_a_mistake_ha
             assert row.distance is None
         else:
             assert 0.0 < row.distance.low <= row.distance.value <= row.distance.high <= 1.0
-            assert row.distance == measured_setups.row(row.entry.reference_key).distance
+            assert row.distance == measured_setups.find_row(row.entry.reference_key).distance
         assert 0.0 < row.overlap.value < 1.0
     assert (
-        measured_setups.row("bf16").distance.value
-        < measured_setups.row("int8").distance.value
-        < measured_setups.row("top-k").distance.value
+        measured_setups.find_row("bf16").distance.value
+        < measured_setups.find_row("int8").distance.value
+        < measured_setups.find_row("top-k").distance.value
     )
 
 
 def test_counts_and_factors_hang_together(measured_setups):
-    reference = measured_setups.row(REFERENCE)
+    reference = measured_setups.find_row(REFERENCE)
     assert (reference.speed_without_draft.value, reference.speed_without_draft.low, reference.speed_without_draft.high) == (
         1.0,
         1.0,
@@ -145,7 +145,11 @@ def test_what_cannot_be_compared_is_refused_with_a_sentence(pair, pair_folders, 
     found = compare_setups(
         pair, SETTINGS, cut_openings(pair, BOOK, 6, 5, 1), SetupEffort(4, 1, 4, 1, 4), "x", keys=(REFERENCE, "ban")
     )
-    assert "xylophone" in found.row("ban").reason and found.row("ban").own is None and not found.near_ties.summarize("bf16")
+    assert (
+        "xylophone" in found.find_row("ban").reason
+        and found.find_row("ban").own is None
+        and not found.near_ties.summarize("bf16")
+    )
 
 
 def test_a_draft_with_another_tokenizer_keeps_every_exact_setups_distribution(tmp_path):
@@ -154,13 +158,13 @@ def test_a_draft_with_another_tokenizer_keeps_every_exact_setups_distribution(tm
     found = compare_setups(
         foreign, SETTINGS, places, SetupEffort(6, 1, 4, 1, 4), "x", keys=(REFERENCE, "penalty", "penalty-once")
     )
-    plain, changed = found.row("penalty"), found.row("penalty-once")
+    plain, changed = found.find_row("penalty"), found.find_row("penalty-once")
     assert plain.own.worst <= TOLERANCE < changed.own.worst / 10 and plain.speed_with_draft is not None
     target, draft = foreign.open(SETTINGS)
     ((opening, text),) = places
     rows = [Prefix(opening + text[:end], 0, 9) for end in range(len(text))]
     p, q = (torch.cat([one.compute_distributions([row], build_empty_tree(1))[0] for row in rows]) for one in (target, draft))
-    assert found.row(REFERENCE).overlap.value == pytest.approx(float(torch.minimum(p, q).sum(-1).mean()), abs=1e-6)
+    assert found.find_row(REFERENCE).overlap.value == pytest.approx(float(torch.minimum(p, q).sum(-1).mean()), abs=1e-6)
 
 
 def test_texts_of_the_visitors_prompt_begin_with_it_and_differ(pair):

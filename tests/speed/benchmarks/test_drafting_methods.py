@@ -41,7 +41,7 @@ def comparison(pair) -> MethodComparison:
 @pytest.fixture(scope="module", params=[DRAWS, pytest.param(MORE_DRAWS, marks=pytest.mark.slow)], ids="{} samples".format)
 def sampled(request, pair, comparison) -> MethodComparison:
     """Every row at temperature 1, with so many first tokens."""
-    if request.param == comparison.row("target").first.n:
+    if request.param == comparison.find_row("target").first.n:
         return comparison
     return compare_methods(pair, choose_distribution(BASE, "1"), runs=1, draws=request.param)
 
@@ -49,8 +49,11 @@ def sampled(request, pair, comparison) -> MethodComparison:
 def test_every_entry_has_its_row_and_only_heads_and_a_trained_exit_are_missing(comparison):
     assert [row.key for row in comparison.rows] == list(DRAFTING_METHODS)
     assert [row.key for row in comparison.rows if row.reason] == ["medusa", "medusa-wide", "eagle", "eagle-wide", "early-exit"]
-    assert "no EAGLE head" in comparison.row("eagle").reason
-    assert "no Medusa heads" in comparison.row("medusa").reason and "no trained exit" in comparison.row("early-exit").reason
+    assert "no EAGLE head" in comparison.find_row("eagle").reason
+    assert (
+        "no Medusa heads" in comparison.find_row("medusa").reason
+        and "no trained exit" in comparison.find_row("early-exit").reason
+    )
     assert comparison.runs == 2 and comparison.machine["threads"] >= 1 and comparison.date
 
 
@@ -85,7 +88,7 @@ def test_depths_count_checks_after_accepted_draft_tokens_under_the_token_rule_an
 
 
 def test_the_oracle_is_accepted_whole_and_the_target_alone_drafts_nothing(comparison):
-    oracle, alone = comparison.row("oracle"), comparison.row("target")
+    oracle, alone = comparison.find_row("oracle"), comparison.find_row("target")
     assert oracle.checked and oracle.shares == (1.0,) * len(oracle.checked)
     assert (alone.nodes, alone.per_pass, alone.shares) == (0.0, 1.0, ())
 
@@ -96,18 +99,18 @@ def test_exact_methods_sample_the_targets_distribution_and_typical_acceptance_do
     for row in sampled.rows:
         if row.reason:
             continue
-        assert row.first.n == sum(row.first.counts) == sampled.row("target").first.n
+        assert row.first.n == sum(row.first.counts) == sampled.find_row("target").first.n
         assert sum(row.first.probs) == pytest.approx(1.0)
         if row.exact:
             assert row.first.written is None and row.first.tv < NOISE * row.first.upper
-    typical = sampled.row("typical")
+    typical = sampled.find_row("typical")
     assert not typical.exact and typical.first.written_tv > 0.1 and typical.first.tv > NOISE * typical.first.upper
     assert sum(typical.first.written) == pytest.approx(1.0)
 
 
 def test_what_typical_acceptance_is_said_to_write_is_what_it_samples(sampled):
     """The stated distribution against samples of the engine; its noise is smaller than that of the target's, which bounds it here."""
-    first = sampled.row("typical").first
+    first = sampled.find_row("typical").first
     tv = sum(max(0.0, share - mass) for share, mass in zip(first.shares, first.written, strict=True))
     assert tv < NOISE * first.upper
 
@@ -116,14 +119,14 @@ def test_at_temperature_0_typical_acceptance_coincides_and_drawn_siblings_are_bl
     found = compare_methods(
         pair, choose_distribution(BASE, "0"), runs=1, draws=20, keys=("tree", "several", "several-kseq", "typical")
     )
-    assert found.row("typical").coincides and not found.row("typical").exact
-    assert all("temperature 0" in found.row(key).reason for key in ("tree", "several", "several-kseq"))
-    assert found.row("tree").trace is None and found.row("tree").per_pass is None
+    assert found.find_row("typical").coincides and not found.find_row("typical").exact
+    assert all("temperature 0" in found.find_row(key).reason for key in ("tree", "several", "several-kseq"))
+    assert found.find_row("tree").trace is None and found.find_row("tree").per_pass is None
 
 
 def test_a_kept_round_is_one_of_the_run(pair, comparison):
     whole = record_run(pair, DRAFTING_METHODS["tree"].build_settings(choose_distribution(BASE, "1")), bars=7)
-    kept = comparison.row("tree").trace
+    kept = comparison.find_row("tree").trace
     (one,) = kept.rounds
     assert one in whole.rounds
     assert kept.prompt_ids == (whole.prompt_ids + whole.output_ids)[: one.prefix_length]
@@ -179,6 +182,6 @@ def test_record_writes_a_comparison_for_each_choice_and_refuses_no_runs(pair, tm
 def test_an_encoder_decoder_pair_is_compared_too(encoder_decoders, kind):
     settings = choose_distribution(replace(BASE, prompt="Once upon"), "1")
     found = compare_methods(encoder_decoders[kind], settings, 1, 60, keys=("target", "draft", "tree", "typical"))
-    assert found.row("draft").tokens == BASE.max_new_tokens and not found.row("draft").reason
-    assert found.row("draft").first.tv < NOISE * found.row("draft").first.upper
-    assert found.row("tree").reason or found.row("tree").trace is not None
+    assert found.find_row("draft").tokens == BASE.max_new_tokens and not found.find_row("draft").reason
+    assert found.find_row("draft").first.tv < NOISE * found.find_row("draft").first.upper
+    assert found.find_row("tree").reason or found.find_row("tree").trace is not None

@@ -75,12 +75,12 @@ def test_a_computed_speed_is_the_tokens_of_the_pair_over_the_costs_of_the_machin
         assert row.tokens == before.tokens and row.speedup.value == pytest.approx(row.tokens.value / cost)
     assert computed.target_only_rates is None and computed.lost is None and all(one.factor is None for one in computed.checked)
     assert "Computed from both: tokens per target pass of this pair, costs of a machine." in computed.in_words
-    assert computed.costs.c == pytest.approx(0.5 / 4.0) and computed.row(int(computed.best.value)).speedup.value > 1.0
+    assert computed.costs.c == pytest.approx(0.5 / 4.0) and computed.find_row(int(computed.best.value)).speedup.value > 1.0
 
 
 def test_rounds_without_draft_tokens_cost_what_they_cost(plans):
     """Copied tokens are often none: the mean round is much shorter than one with gamma draft tokens."""
-    row = plans["ngram 1"].row(4)
+    row = plans["ngram 1"].find_row(4)
     assert sum(row.round_sizes) == pytest.approx(1.0, abs=1e-5) and row.round_sizes[0] > 0.5
     curve = RoundCostCurve.from_cost_model(MODEL, 4, MODEL.find_draft(0))
     expected = sum(share * cost for share, cost in zip(row.round_sizes, curve.rounds[0], strict=True))
@@ -194,8 +194,8 @@ def test_the_docs_table_is_what_the_models_give_and_their_example_is_a_cost_mode
         "EAGLE head": "eagle-wide",
     }
     for label, key in rows.items():
-        _, *computed = (f"{one.row('target').ms.value / one.row(key).ms.value:.2f}" for one in columns)
-        measured = f"{recorded.row(key).speed.value:.2f}"
+        _, *computed = (f"{one.find_row('target').ms.value / one.find_row(key).ms.value:.2f}" for one in columns)
+        measured = f"{recorded.find_row(key).speed.value:.2f}"
         bound = "" if key == "draft" else "at most "  # a computed speed leaves out what growing a tree costs
         speeds = " | ".join([measured, *(bound + one for one in computed)])
         assert re.search(rf"^\| {label}[^|]*\| {re.escape(speeds)} \|$", text, re.M), f"{label}: {speeds}"

@@ -65,7 +65,7 @@ def test_a_cheap_draft_is_worth_long_chains_and_an_expensive_one_nothing():
 
 def test_the_factor_is_tokens_over_the_seconds_of_the_rounds_that_are_made():
     """All draft tokens accepted, 40 places, gamma 4: eight rounds of 5 tokens."""
-    row = build_plan(0.5, chance=1.0).row(4)
+    row = build_plan(0.5, chance=1.0).find_row(4)
     assert row.tokens.value == pytest.approx(5.0)
     assert row.factor.value == pytest.approx(40 * 5.0 / (8 * 7.0))
 

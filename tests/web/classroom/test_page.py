@@ -311,7 +311,7 @@ def test_a_room_is_offered_under_settings_that_it_can_decode():
         Lesson(wild)
     lesson, left_out = Lesson.from_link({"prompt": "b", "gamma": "16"}, wild)
     assert lesson.settings.gamma == MAX_GAMMA and any("gamma" in one for one in left_out)
-    again, left_out = Lesson.from_link(Lesson(replace(near, gamma=3, max_new_tokens=4)).link(), wild)
+    again, left_out = Lesson.from_link(Lesson(replace(near, gamma=3, max_new_tokens=4)).build_link(), wild)
     assert (again.settings.gamma, again.settings.max_new_tokens, left_out) == (3, 4, [])
 
 

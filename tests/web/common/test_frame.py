@@ -92,7 +92,7 @@ def test_a_key_that_no_page_has_is_named_once_and_no_key_of_a_pages_own_link(pag
     said = [*(one.value for one in app.text), *(sentence for one in components for sentence in one.get("notices", ()))]
     assert not app.exception
     assert [one for one in said if "coins" in one] == ["The link's 'coins' was left out: no page has a setting of this name."]
-    assert page in ("one_token", "questions", "summary") or not links.list_unknown_keys(app.session_state[page].link())
+    assert page in ("one_token", "questions", "summary") or not links.list_unknown_keys(app.session_state[page].build_link())
 
 
 def test_a_whole_number_that_a_browser_sends_for_a_field_of_numbers_is_taken():

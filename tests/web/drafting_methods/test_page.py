@@ -66,7 +66,7 @@ def test_faster_and_slower_are_said_just_where_the_two_intervals_do_not_meet():
     one = build_comparison(TIMES)
     told = {row.key: words.compare_with_target(row, one) for row in one.rows}
     assert told == {"target": "", "draft": "faster", "lookahead": "slower", "eagle": "undecided", "typical": "faster"}
-    found = words.compute_speed(one.row("draft"), one)
+    found = words.compute_speed(one.find_row("draft"), one)
     assert (found.value, found.low, found.high) == (2.0 / 1.4, 1.9 / 1.8, 2.1 / 1.0)
     assert (
         "Faster than target only: Draft model, 1.43 (1.06 to 2.10) times. Slower: Lookahead. Undecided: EAGLE head."
@@ -120,7 +120,7 @@ def test_the_chart_has_a_line_for_each_method_with_the_records_numbers(compariso
     low, high = payload["axis"]
     assert payload["unit"] == pytest.approx((1.0 - low) / (high - low)) and low < 1.0 < high
     for key, line in lines.items():
-        row = comparison.row(key)
+        row = comparison.find_row(key)
         assert line["pass"] == f"{row.per_pass:.2f}"
         found = words.compute_speed(row, comparison)
         assert float(line["cost"]) == pytest.approx(row.per_pass / found.value, abs=0.0051), "speed is tokens over time"
@@ -153,7 +153,7 @@ def test_the_chart_shows_one_machine_at_a_time_on_one_axis_and_calls_bounds_boun
         assert tuple(drawn["answer"]) == words.answer_which_pay(shown, words.locate(shown, "on two CPU cores"))
         assert len(" ".join(drawn["answer"]).split()) <= 25
         for line in drawn["speeds"]:
-            found = words.compute_speed(shown.row(line["key"]), shown)
+            found = words.compute_speed(shown.find_row(line["key"]), shown)
             assert (line["speed"] is None) == (found is None)
             if found is not None:
                 assert low + line["speed"]["at"] * (high - low) == pytest.approx(found.value)
@@ -177,12 +177,12 @@ def test_why_large_trees_gain_on_a_server_is_said_where_they_lose_here_and_gain_
     assert (
         said.startswith("On two CPU cores, a pass that checks 15 draft tokens takes")
         and said.endswith("So large trees lose here and gain there.")
-        and all(words.compute_speed(there.row(key), there).value > 1.0 for key in words.WIDE)
-        and all(words.is_bound(there.row(key), there) for key in words.WIDE)
+        and all(words.compute_speed(there.find_row(key), there).value > 1.0 for key in words.WIDE)
+        and all(words.is_bound(there.find_row(key), there) for key in words.WIDE)
     )
     untimed = replace(comparison, rows=tuple(replace(row, timing={}) for row in comparison.rows))
     assert words.explain_other_machine(comparison, None, "here") == "" == words.explain_other_machine(untimed, there, "here")
-    slow = replace(there, rows=tuple(replace(row, ms=there.row("target").ms) for row in there.rows))
+    slow = replace(there, rows=tuple(replace(row, ms=there.find_row("target").ms) for row in there.rows))
     assert words.explain_other_machine(comparison, slow, "here") == "", "nothing gains there"
 
 
@@ -193,7 +193,7 @@ def test_a_method_has_a_speed_for_each_machine_and_a_lossy_one_is_never_only_fas
     picture = build_picture("on two CPU cores", one, there)
     assert [line["key"] for line in picture["rows"]] == list(DRAFTING_METHODS)
     for line in picture["rows"]:
-        row = one.row(line["key"])
+        row = one.find_row(line["key"])
         if row.reason:
             assert (line["speeds"], line["note"], line["about"]) == ([], "", row.reason)
             continue
@@ -202,7 +202,7 @@ def test_a_method_has_a_speed_for_each_machine_and_a_lossy_one_is_never_only_fas
             assert line["note"].startswith(f"{row.per_pass:.2f} tokens a round, on average.")
         assert ("on an H200" in line["note"]) == (row.key in words.WIDE)
         for shown, said in zip((one, there), line["speeds"], strict=True):
-            found = words.compute_speed(shown.row(row.key), shown)
+            found = words.compute_speed(shown.find_row(row.key), shown)
             if found is None:
                 assert (row.key, said["number"]) == ("early-exit", "") and "not computed" in said["verdict"]
                 continue
@@ -218,20 +218,22 @@ def test_what_a_pass_over_a_large_tree_takes_is_said_of_both_machines_beside_the
     """By hand from the record's own rounds and the cost model: a pass over 15 draft tokens and the one before them."""
     there = view.compute_for_other_machine(comparison)
     lines = {line["key"]: line for line in build_picture("on two CPU cores", comparison, there)["rows"]}
-    alone, model = comparison.row("target").ms.value, there.cost_model
-    prices = {key: comparison.row(key).timing["target"] / alone for key in words.WIDE}
+    alone, model = comparison.find_row("target").ms.value, there.cost_model
+    prices = {key: comparison.find_row(key).timing["target"] / alone for key in words.WIDE}
     other = model.compute_pass(16) / model.target_only
     for key, price in prices.items():
         said = f"On two CPU cores, a pass that checks 15 draft tokens takes {price:.1f} times as long as a token without a draft; on an H200"
         assert price > 1.5 > other and said in lines[key]["note"] and f"it takes {other:.1f} times as long." in lines[key]["note"]
-    longest = f"{prices[max(words.WIDE, key=lambda key: comparison.row(key).nodes)]:.1f}"
+    longest = f"{prices[max(words.WIDE, key=lambda key: comparison.find_row(key).nodes)]:.1f}"
     assert f"takes {longest} times as long" in build_overview("on two CPU cores", comparison, there)["why"]
 
 
 def test_a_method_whose_range_meets_the_fastests_is_tied_with_the_first_in_the_chart(comparison):
     lines = read_lines(comparison)
     best, *others = (
-        comparison.row(key) for key, line in lines.items() if line["speed"]["verdict"].startswith("faster") and not line["group"]
+        comparison.find_row(key)
+        for key, line in lines.items()
+        if line["speed"]["verdict"].startswith("faster") and not line["group"]
     )
     assert lines[best.key]["speed"]["verdict"] == "faster"
     for row in others:
@@ -246,7 +248,10 @@ def test_a_method_whose_range_meets_the_fastests_is_tied_with_the_first_in_the_c
 def test_a_rounds_drawing_has_as_many_draft_tokens_as_a_round_of_its_method(comparison):
     """Trees of the fastest size are drawn larger; their description says that the size is measured."""
     for key, shapes in load_icons().items():
-        row, drawn = comparison.row(key), sum(one["class"] in ("draft", "target") and one.get("x", 0) >= 50 for _, one in shapes)
+        row, drawn = (
+            comparison.find_row(key),
+            sum(one["class"] in ("draft", "target") and one.get("x", 0) >= 50 for _, one in shapes),
+        )
         if not row.entry.size_from_curve and key not in ("target", "lookahead"):
             assert drawn == max(row.trace and len(row.trace.rounds[-1].proposals), 1), key
 
@@ -256,7 +261,7 @@ def test_rows_stand_by_speed_the_lossy_rule_apart_and_the_same_ones_on_every_mac
     one = comparison.with_cost_model(load_cost_models()[costs]) if costs else comparison
     lines = list(read_lines(one).values())
     exact = [line for line in lines if not line["group"]]
-    speeds = [words.compute_speed(one.row(line["key"]), one) for line in exact]
+    speeds = [words.compute_speed(one.find_row(line["key"]), one) for line in exact]
     known = [speed.value for speed in speeds if speed is not None]
     assert known == sorted(known, reverse=True) and all(speed is None for speed in speeds[len(known) :]), (
         "those without a speed come last"
@@ -334,7 +339,7 @@ def test_a_damaged_link_opens_and_every_bad_value_is_named_as_text():
 def test_a_link_leads_to_what_it_was_made_from():
     for choice in DISTRIBUTIONS:
         ask = MethodsQuestion(build_first_settings(BASE), choice, "typical")
-        assert MethodsQuestion.from_link(ask.link(), Settings()) == (ask, [])
+        assert MethodsQuestion.from_link(ask.build_link(), Settings()) == (ask, [])
     assert MethodsQuestion.from_link({}, BASE)[0].settings.prompt == "Once upon"
 
 
@@ -387,9 +392,9 @@ def test_the_recorded_exact_rows_follow_the_target_and_typical_acceptance_does_n
     for row in comparison.rows:
         if row.exact and not row.reason:
             assert row.first.tv < 1.5 * row.first.upper
-    typical = comparison.row("typical")
+    typical = comparison.find_row("typical")
     assert typical.first.tv > 5 * typical.first.upper
-    assert load_recorded_comparisons()["0"].row("typical").coincides
+    assert load_recorded_comparisons()["0"].find_row("typical").coincides
 
 
 def test_the_numbers_have_a_line_for_each_row_and_a_blank_one_says_why(comparison):
@@ -412,7 +417,7 @@ def test_the_conclusion_names_the_lossy_method_and_the_one_with_the_most_tokens_
 
     def describe_time(low: float, value: float, high: float) -> str:
         """The conclusion, had the method with the most tokens taken so many times as long as the target alone."""
-        alone = comparison.row("target").ms.value
+        alone = comparison.find_row("target").ms.value
         ms = {"target": Estimate(alone, alone, alone, 6, "ms/token")}
         ms[most.key] = Estimate(value * alone, low * alone, high * alone, 6, "ms/token")
         return words.describe_comparison(
@@ -426,7 +431,7 @@ def test_the_conclusion_names_the_lossy_method_and_the_one_with_the_most_tokens_
 
 
 def test_the_adversarys_figure_shows_samples_distribution_and_band(comparison):
-    first = comparison.row("adversarial").first
+    first = comparison.find_row("adversarial").first
     band, samples, exact = figures.plot_adversarial(first).data
     places = [cell for cell, raw in enumerate(first.labels) if raw][: figures.SHOWN]
     assert list(samples.x) == [first.shares[cell] for cell in places]
@@ -439,20 +444,20 @@ def test_the_adversarys_figure_shows_samples_distribution_and_band(comparison):
 
 
 def test_where_the_target_is_certain_the_words_say_so():
-    first = load_recorded_comparisons()["0"].row("adversarial").first
+    first = load_recorded_comparisons()["0"].find_row("adversarial").first
     assert words.is_certain(first) and "certain of" in words.describe_adversarial(first)
     assert "certain of" not in words.describe_adversarial(replace(first, tv=0.1, counts=(1800, 200)))
 
 
 def test_a_decoder_far_from_the_target_is_not_called_the_same(comparison):
-    first = replace(comparison.row("adversarial").first, tv=0.3)
+    first = replace(comparison.find_row("adversarial").first, tv=0.3)
     assert "99 times in 100" in words.describe_adversarial(first) and "within sampling noise" not in words.describe_adversarial(
         first
     )
 
 
 def test_the_shortcuts_figure_shows_both_distributions_and_the_threshold(comparison):
-    first = comparison.row("typical").first
+    first = comparison.find_row("typical").first
     written, exact = figures.plot_typical(first, "dark").data
     places = [cell for cell, raw in enumerate(first.labels) if raw][: figures.SHOWN]
     assert list(written.x) == [first.written[cell] for cell in places] and list(exact.x) == [first.probs[cell] for cell in places]
@@ -460,7 +465,7 @@ def test_the_shortcuts_figure_shows_both_distributions_and_the_threshold(compari
     assert line.x0 == line.x1 == first.edge
     said = words.describe_typical(first)
     assert "moves 0.41 of the probability (TV)" in said and "never written" in said
-    assert "one token is certain" in words.describe_typical(load_recorded_comparisons()["0"].row("typical").first)
+    assert "one token is certain" in words.describe_typical(load_recorded_comparisons()["0"].find_row("typical").first)
 
 
 def test_a_run_takes_its_place_and_a_stopped_one_changes_nothing(ready_page):
@@ -573,7 +578,7 @@ def test_an_export_holds_the_rows_and_both_pictures_from_the_same_record(compari
     assert [row["row"] for row in rows] == list(DRAFTING_METHODS)
     for line, row in zip(rows, comparison.rows, strict=True):
         assert line["blank_because"] == row.reason and line["tokens_per_pass"] == ("" if row.reason else str(row.per_pass))
-    first = comparison.row("typical").first
+    first = comparison.find_row("typical").first
     lines = [
         one
         for one in csv.DictReader(io.StringIO(package.build_file("first-tokens.csv").decode("utf-8-sig")))

@@ -111,7 +111,7 @@ def test_a_chain_has_its_bonus_token_behind_it_and_a_replacement_below():
 def test_the_bars_after_the_text_have_every_drafted_token_that_met_the_target():
     """Of the recorded larger tree. The mass that is added is taken from the rest, so both distributions still sum to 1."""
     for choice in ("1", "top-p .9"):
-        trace = load_recorded_comparisons()[choice].row("tree-wide").trace
+        trace = load_recorded_comparisons()[choice].find_row("tree-wide").trace
         round_, payload = trace.rounds[-1], build_tree(trace)
         *bars, rest = payload["first"]
         roots = [one for one in round_.proposals if one.parent == -1 and (one.accepted is None or one is round_.proposals[0])]

@@ -51,7 +51,7 @@ def test_the_first_paint_needs_no_torch_and_a_damaged_link_says_so():
 
 def test_a_link_leads_to_the_question_it_was_made_from():
     question = ExactnessQuestion(replace(BASE, max_new_tokens=3, temperature=0.7, top_k=5), "target")
-    assert ExactnessQuestion.from_link(question.link(), Settings()) == (question, [])
+    assert ExactnessQuestion.from_link(question.build_link(), Settings()) == (question, [])
 
 
 def test_an_edited_run_cannot_come_in():

@@ -124,4 +124,4 @@ def test_a_link_opens_the_field_at_home_and_asks_nobody(serve, page_pair):
         assert not field.value and not server.seen.paths
         assert app.session_state["exactness"].ticket is None
         assert any(one.value.startswith("specviz audit http://localhost:8000/v1 --prompt") for one in app.code)
-    assert "url" not in " ".join(app.session_state["exactness"].link())
+    assert "url" not in " ".join(app.session_state["exactness"].build_link())

@@ -99,7 +99,7 @@ def test_the_game_needs_no_torch_no_list_and_no_text():
 @pytest.mark.parametrize("mistake", ("R4", HIDDEN))
 def test_a_link_leads_to_the_case_it_was_made_from(mistake):
     case = MistakeQuestion(replace(BASE, seed=12), mistake)
-    assert MistakeQuestion.from_link(case.link(), Settings()) == (case, [])
+    assert MistakeQuestion.from_link(case.build_link(), Settings()) == (case, [])
 
 
 def test_a_mistake_brings_its_own_settings_and_an_unknown_one_is_not_accepted():

@@ -59,7 +59,7 @@ def test_a_visitor_meets_a_recorded_round_at_its_first_motion(state):
 
 
 def test_the_plain_address_is_the_recorded_run(recording, pair, state):
-    assert set(state.link()) == {"at"}
+    assert set(state.build_link()) == {"at"}
     assert open_state(recording, pair, {}).run.mode == "recorded"
     assert open_state(recording, pair, {"at": "2.3"}).run.cursor == {"round": 1, "step": 2}
 
@@ -71,7 +71,7 @@ def test_a_link_shows_the_same_round_at_the_same_motion(recording, pair, state):
     state.handle_event({"kind": "next", "at": {"round": 1, "step": 0}})
     finish_request(state, pair)
     assert state.run.cursor == {"round": 2, "step": 0}
-    other = open_state(recording, pair, state.link())
+    other = open_state(recording, pair, state.build_link())
     assert other.run.mode == "live"
     assert other.run.settings == state.run.settings
     assert other.run.cursor == state.run.cursor
@@ -82,8 +82,8 @@ def test_an_empty_prompt_has_a_link_of_its_own_and_is_said(recording, pair, stat
     state.choose(replace(Settings(), prompt=""))
     finish_request(state, pair)
     assert any("start token" in sentence for sentence in state.notices)
-    assert state.link()["prompt"] == ""
-    assert have_same_decisions(open_state(recording, pair, state.link()).run.trace, state.run.trace)
+    assert state.build_link()["prompt"] == ""
+    assert have_same_decisions(open_state(recording, pair, state.build_link()).run.trace, state.run.trace)
 
 
 def edit_run(state, pair, u: float = 0.999):
@@ -105,7 +105,7 @@ def test_a_chosen_random_number_keeps_the_rounds_before_it(recording, pair, stat
 
 def test_a_link_carries_chosen_random_numbers(recording, pair, state):
     edit_run(state, pair)
-    other = open_state(recording, pair, state.link())
+    other = open_state(recording, pair, state.build_link())
     assert (other.run.settings, other.run.cursor) == (state.run.settings, state.run.cursor)
     assert have_same_decisions(other.run.trace, state.run.trace)
 
@@ -114,13 +114,13 @@ def test_undo_restores_the_run_before_the_edit(recording, pair, state):
     edit_run(state, pair)
     state.handle_event({"kind": "undo", "at": {"round": 1, "step": 2}})
     assert (state.run.trace, state.run.mode, state.request) == (recording, "recorded", None)
-    assert set(state.link()) == {"at"}
+    assert set(state.build_link()) == {"at"}
 
 
 def test_undo_after_a_link_runs_without_chosen_random_numbers(recording, pair, state):
     state.choose(replace(SETTINGS, gamma=3))
     edit_run(finish_request(state, pair), pair)
-    other = open_state(recording, pair, state.link())
+    other = open_state(recording, pair, state.build_link())
     other.handle_event({"kind": "undo", "at": {"round": 1, "step": 2}})
     finish_request(other, pair)
     assert not other.run.settings.is_edited
@@ -232,10 +232,10 @@ def test_a_link_asks_for_a_bounded_number_of_rounds(recording):
 
 
 def test_a_failed_run_leaves_what_is_shown(state, recording):
-    link = state.link()
+    link = state.build_link()
     state.choose(replace(SETTINGS, gamma=2))
     state.reject_request("The prompt is too long.")
-    assert (state.run.trace, state.run.settings, state.link(), state.request) == (recording, SETTINGS, link, None)
+    assert (state.run.trace, state.run.settings, state.build_link(), state.request) == (recording, SETTINGS, link, None)
     assert state.notices == ["The prompt is too long."]
 
 

@@ -298,8 +298,8 @@ def test_how_fast_takes_the_pairs_draft_and_the_catalogs_drafts_are_pairs():
 )
 def test_a_link_with_a_pair_that_was_used_here_leads_to_what_it_was_made_from(question):
     pairs.remember_pair(STRANGER)
-    found, said = type(question).from_link(question.link(), Settings())
-    assert said == [] and found.settings.pair == STRANGER and found.link() == question.link()
+    found, said = type(question).from_link(question.build_link(), Settings())
+    assert said == [] and found.settings.pair == STRANGER and found.build_link() == question.build_link()
 
 
 @pytest.mark.parametrize(
@@ -311,7 +311,9 @@ def test_a_link_with_a_pair_alone_asks_that_pair_what_its_page_asks_by_itself(pa
     (found, said), (usual, _) = page.from_link({"pair": STRANGER}, base), page.from_link({}, base)
     assert said == [] and found.settings.pair == STRANGER
     mine = {"pair", "draft"}  # How fast? offers the drafts of its pair
-    assert {k: v for k, v in found.link().items() if k not in mine} == {k: v for k, v in usual.link().items() if k not in mine}
+    assert {k: v for k, v in found.build_link().items() if k not in mine} == {
+        k: v for k, v in usual.build_link().items() if k not in mine
+    }
 
 
 def test_recent_pairs_are_few_the_latest_first_and_a_damaged_list_is_begun_anew(caplog):

@@ -113,7 +113,7 @@ def test_no_time_is_in_milliseconds_which_differ_from_one_record_to_another():
     assert not re.search(r"millisecond|\bms\b", json.dumps(payload))
     small, same = find_right_option("faster").picture.groups[1:]
     methods = RECORDED.methods
-    shown = [1.0 / methods.row(key).speed.value for key in ("draft", "oracle")]
+    shown = [1.0 / methods.find_row(key).speed.value for key in ("draft", "oracle")]
     assert [group.bars[0].parts[0][1] for group in (small, same)] == pytest.approx(shown) and shown[0] < 1.0 < shown[1]
 
 
@@ -159,13 +159,13 @@ def test_links_can_lead_elsewhere():
 
 
 def test_the_cheap_draft_is_faster_in_the_record_although_the_other_is_accepted_more_often():
-    small, same = RECORDED.methods.row("draft"), RECORDED.methods.row("oracle")
+    small, same = RECORDED.methods.find_row("draft"), RECORDED.methods.find_row("oracle")
     assert small.per_pass < same.per_pass and small.ms.high < same.ms.low
     assert find_right_option("faster").text.startswith("No: ")
 
 
 def test_the_adversary_writes_the_same_distribution_in_the_record_and_takes_longer():
-    bad, alone = RECORDED.methods.row("adversarial"), RECORDED.methods.row("target")
+    bad, alone = RECORDED.methods.find_row("adversarial"), RECORDED.methods.find_row("target")
     assert bad.first.tv <= bad.first.upper and alone.first.tv <= alone.first.upper
     assert bad.first.counts != alone.first.counts
     assert bad.ms.low > alone.ms.high
@@ -195,7 +195,7 @@ def test_redrawscompute_redraws_without_rejected_the_rejected_token_are_those_of
 
 
 def test_the_tree_gets_more_tokens_out_of_a_pass_and_the_sentence_tells_whether_that_was_faster():
-    chain, wide = RECORDED.methods.row("eagle"), RECORDED.methods.row("eagle-wide")
+    chain, wide = RECORDED.methods.find_row("eagle"), RECORDED.methods.find_row("eagle-wide")
     assert wide.per_pass > chain.per_pass and wide.nodes > chain.nodes
     assert wide.first.tv <= wide.first.upper
     overlap = wide.ms.low <= chain.ms.high and chain.ms.low <= wide.ms.high
@@ -203,10 +203,10 @@ def test_the_tree_gets_more_tokens_out_of_a_pass_and_the_sentence_tells_whether_
 
 
 def test_the_tree_is_slower_than_the_chain_where_it_was_measured_and_faster_with_the_costs_of_the_gpu():
-    chain, wide = RECORDED.methods.row("eagle"), RECORDED.methods.row("eagle-wide")
+    chain, wide = RECORDED.methods.find_row("eagle"), RECORDED.methods.find_row("eagle-wide")
     assert wide.ms.value > chain.ms.value
     there = RECORDED.methods.with_cost_model(RECORDED.gpu)
-    ms = {key: there.row(key).ms.value for key in ("target", "eagle", "eagle-wide")}
+    ms = {key: there.find_row(key).ms.value for key in ("target", "eagle", "eagle-wide")}
     assert ms["eagle-wide"] < ms["eagle"] < ms["target"]
     shown = {group.name: group.bars[0].parts[0][1] for group in find_right_option("tree").picture.groups}
     assert shown["tree, H200"] == pytest.approx(ms["target"] / ms["eagle-wide"]) and shown["tree, two CPU cores"] < 1.0
@@ -239,7 +239,7 @@ def test_the_pictures_before_an_answer_hold_all_of_both_distributions_and_do_not
     passes = [bar.parts[0][1] for group in ASKED["when-not"].picture.groups for bar in group.bars]
     assert passes == sorted(passes) and passes[0] == 1.0 and len(passes) == len(RECORDED.batches.rows)
     rounds = [group.bars[0].parts[0][1] for group in ASKED["faster"].picture.groups]
-    assert rounds == [RECORDED.methods.row(key).per_pass for key in ("draft", "oracle")], "the times are what is asked"
+    assert rounds == [RECORDED.methods.find_row(key).per_pass for key in ("draft", "oracle")], "the times are what is asked"
     assert {key for key, one in ASKED.items() if one.also} == {"tree"}
     known = ASKED["samples"].picture
     assert [bar.label for group in known.groups for bar in group.bars] == ["0.20", "0.10", "0.02"]

@@ -78,7 +78,7 @@ def test_a_damaged_link_opens_and_every_bad_value_is_named_as_text():
 
 def test_a_link_leads_to_what_it_was_made_from():
     for ask in (SetupsQuestion(Settings(prompt="Once"), "bf16"), SetupsQuestion(Settings())):
-        assert SetupsQuestion.from_link(ask.link(), Settings(prompt="other")) == (ask, [])
+        assert SetupsQuestion.from_link(ask.build_link(), Settings(prompt="other")) == (ask, [])
     with pytest.raises(SettingsError, match="arm must be one of int8"):
         SetupsQuestion(Settings(), "fp4")
     cut = SetupsQuestion(Settings(temperature=0.5, top_k=3, gamma=7).with_uniform(0, "accept", 0.1)).settings

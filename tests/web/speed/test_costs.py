@@ -56,8 +56,8 @@ def test_the_choices_are_the_timed_machine_the_same_from_its_pass_times_and_each
 @pytest.mark.parametrize("costs", CHOICES)
 def test_links_carry_the_choice_and_leave_the_first_one_out(costs):
     for question, kind in ((open_plan(costs).question, SpeedQuestion), (open_methods(costs).question, MethodsQuestion)):
-        assert question.link()["costs"] == costs and kind.from_link(question.link(), Settings()) == (question, [])
-        assert "costs" not in replace(question, costs=MEASURED).link()
+        assert question.build_link()["costs"] == costs and kind.from_link(question.build_link(), Settings()) == (question, [])
+        assert "costs" not in replace(question, costs=MEASURED).build_link()
 
 
 def test_a_link_names_no_file_and_no_unknown_machine(tmp_path):
@@ -98,7 +98,7 @@ def test_with_the_costs_of_a_gpu_large_trees_gain_what_they_lose_on_two_cores(co
     state = open_methods(costs, choice)
     measured = state.shown_result
     computed = state.apply_costs(measured)
-    pairs = [[words.compute_speed(one.row(key), one).value for one in (computed, measured)] for key in words.WIDE]
+    pairs = [[words.compute_speed(one.find_row(key), one).value for one in (computed, measured)] for key in words.WIDE]
     assert all(there > here and here < 1.0 for there, here in pairs) and sum(there > 1.0 for there, _ in pairs) >= 2
     said = words.explain_large_trees(computed, measured)
     growth = {"h200-1.7b": "1.20", "h200-8b": "1.10"}[costs]
@@ -112,21 +112,23 @@ def test_with_the_costs_of_a_gpu_large_trees_gain_what_they_lose_on_two_cores(co
 def test_a_computed_time_is_drafting_pass_and_rest_over_the_tokens_of_a_pass():
     state, model = open_methods("h200-8b"), load_cost_models()["h200-8b"]
     computed = state.apply_costs(state.shown_result)
-    draft, tree, heads, oracle = (computed.row(key) for key in ("draft", "eagle-wide", "medusa-wide", "oracle"))
+    draft, tree, heads, oracle = (computed.find_row(key) for key in ("draft", "eagle-wide", "medusa-wide", "oracle"))
     step, rest = model.drafts[0].step, model.drafts[0].rest
     assert 2.9 < draft.nodes < 3.0, "the last rounds of a text draft fewer tokens; they count as whole rounds"
     assert draft.ms.value * draft.per_pass == pytest.approx(3 * step + model.compute_pass(4) + rest)
     assert tree.ms.value * tree.per_pass == pytest.approx(3 * step + model.compute_pass(1 + tree.nodes) + rest)
     assert heads.ms.value * heads.per_pass == pytest.approx(step + model.compute_pass(1 + heads.nodes) + rest)
     assert oracle.ms.value * oracle.per_pass > oracle.nodes * model.passes[1]
-    assert computed.row("target").ms.value == model.target_only and computed.row("early-exit").ms is None
+    assert computed.find_row("target").ms.value == model.target_only and computed.find_row("early-exit").ms is None
 
 
 def test_pass_times_of_the_same_machine_give_a_chains_timed_speed_and_too_much_for_trees():
     """What a computation from pass times leaves out: nothing of a chain beyond the interval of its timing, the work of a tree beside its passes."""
     measured = load_recorded_comparisons()["1"]
     computed = open_methods("two-cpu-cores").apply_costs(measured)
-    speeds = {key: [words.compute_speed(one.row(key), one) for one in (computed, measured)] for key in ("draft", "tree-wide")}
+    speeds = {
+        key: [words.compute_speed(one.find_row(key), one) for one in (computed, measured)] for key in ("draft", "tree-wide")
+    }
     there, here = speeds["draft"]
     assert here.low <= 1.1 * there.value and there.value <= 1.1 * here.high, "of one day's passes and another's rounds"
     there, here = speeds["tree-wide"]
@@ -137,7 +139,7 @@ def test_drafting_methods_and_how_fast_compute_one_speed_of_the_draft_model():
     for name, costs in load_cost_models().items():
         computed = open_methods(name).apply_costs(load_recorded_comparisons()["1"])
         model = build_machine_model(build_headline_model(None), costs, None)
-        assert words.compute_speed(computed.row("draft"), computed).value == pytest.approx(
+        assert words.compute_speed(computed.find_row("draft"), computed).value == pytest.approx(
             model.compute_speed(model.alpha, model.c, model.gamma)
         )
 

@@ -47,9 +47,9 @@ def test_a_link_leads_to_what_it_was_made_from():
         SpeedQuestion("The cat sat on the mat."),
         SpeedQuestion(load_example_text(), **what),
     ):
-        assert SpeedQuestion.from_link(ask.link(), Settings()) == (ask, [])
-    assert SpeedQuestion(load_example_text()).link().keys() == {"draft", "temperature"}, "where one begins needs no words"
-    assert "text" not in SpeedQuestion("a" * 5000).link()
+        assert SpeedQuestion.from_link(ask.build_link(), Settings()) == (ask, [])
+    assert SpeedQuestion(load_example_text()).build_link().keys() == {"draft", "temperature"}, "where one begins needs no words"
+    assert "text" not in SpeedQuestion("a" * 5000).build_link()
     with pytest.raises(SettingsError, match="20,001 characters, at most 20,000"):
         SpeedQuestion("a" * 20_001)
 

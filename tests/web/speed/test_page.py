@@ -365,7 +365,7 @@ def test_the_sliders_begin_at_the_measured_speed_of_the_pair():
 def test_the_model_of_a_plan_begins_at_its_prediction(key):
     plan = load_recorded_plans()[key]
     model = build_plan_model(plan, load_batches(), "two CPU cores", "timed")
-    assert model.compute_speed(model.alpha, model.c, model.gamma) == pytest.approx(plan.row(model.gamma).factor.value)
+    assert model.compute_speed(model.alpha, model.c, model.gamma) == pytest.approx(plan.find_row(model.gamma).factor.value)
     assert build_plan_model(replace(plan, costs=None, best=None), None, "", "").kind == "not timed"
 
 
@@ -435,7 +435,7 @@ def test_one_speed_leads_and_it_is_that_of_the_recorded_methods():
     """README and benchmarks.md have the speeds and tokens of the draft model's row, and an older machine's speeds, which pages name."""
     found = headline.load_headline()
     recorded = load_recorded_comparisons()
-    assert {heat: recorded[heat].row("draft").speed for heat in ("0", "1")} == found.speeds
+    assert {heat: recorded[heat].find_row("draft").speed for heat in ("0", "1")} == found.speeds
     for name in ("README.md", "docs/reference/benchmarks.md"):
         text = (ROOT / name).read_text(encoding="utf-8").replace("*", "")
         assert " | ".join(headline.format_headline(heat) for heat in ("0", "1")) in text, name
@@ -449,7 +449,7 @@ def test_one_speed_leads_and_it_is_that_of_the_recorded_methods():
 def test_the_parts_of_the_headlines_round_are_those_of_its_runs():
     for heat in ("0", "1"):
         row, target, round_ = (
-            *(load_recorded_comparisons()[heat].row(key) for key in ("draft", "target")),
+            *(load_recorded_comparisons()[heat].find_row(key) for key in ("draft", "target")),
             headline.get_round(heat),
         )
         parts = [row.timing[name] / target.ms.value for name in ("draft", "target")]
@@ -485,7 +485,7 @@ def test_other_drafts_stand_beside_the_shown_one_with_their_recorded_numbers(tem
     computed, (row, *_) = figures.build_draft_table({name: replace(plan, checked=()) for name, plan in plans.items()})
     assert computed == columns[:-1] and len(row[0]) == len(computed), "no empty column where nothing was measured"
     for (name, gamma, tokens, predicted, measured), _ in found:
-        row, seen = plans[name].row(int(gamma)), next(one for one in plans[name].checked if one.gamma == int(gamma))
+        row, seen = plans[name].find_row(int(gamma)), next(one for one in plans[name].checked if one.gamma == int(gamma))
         assert (tokens, predicted, measured) == (f"{row.tokens.value:.2f}", row.factor.format(), seen.factor.format())
     gain = {name: max(row.factor.value for row in plan.rows) for name, plan in plans.items()}
     assert gain["storybook"] > gain["storybook-plain"], (

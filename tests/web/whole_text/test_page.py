@@ -79,7 +79,7 @@ def test_a_damaged_link_opens_and_every_bad_value_is_named_as_text():
 
 def test_a_link_leads_to_what_it_was_made_from():
     request = PassageRequest(replace(BASE, max_new_tokens=64, gamma=3, temperature=0.7, top_p=0.9, seed=5))
-    assert PassageRequest.from_link(request.link(), Settings()) == (request, [])
+    assert PassageRequest.from_link(request.build_link(), Settings()) == (request, [])
     opened = PassageRequest.from_link({}, replace(BASE, seed=9, proposer="oracle", uniforms={(0, "accept"): 0.5}))[0].settings
     assert (opened.prompt, opened.seed, opened.proposer, opened.uniforms, opened.max_new_tokens) == (
         "Once upon",
