@@ -17,12 +17,12 @@ os.environ["XDG_STATE_HOME"] = os.path.join(tempfile.gettempdir(), f"specviz-tes
 import pytest
 from _pytest import logging as pytest_logging
 
-from tests.case_choice import mark_cases_slow
-from tests.cpu_budgets import pytest_collection_finish as pytest_collection_finish
-from tests.cpu_budgets import pytest_runtest_makereport as pytest_runtest_makereport
-from tests.cpu_budgets import pytest_terminal_summary as pytest_terminal_summary
-from tests.cpu_budgets import pytest_testnodedown as pytest_testnodedown
-from tests.fresh import fork_server
+from tests.helpers.case_choice import mark_cases_slow
+from tests.helpers.cpu_budgets import pytest_collection_finish as pytest_collection_finish
+from tests.helpers.cpu_budgets import pytest_runtest_makereport as pytest_runtest_makereport
+from tests.helpers.cpu_budgets import pytest_terminal_summary as pytest_terminal_summary
+from tests.helpers.cpu_budgets import pytest_testnodedown as pytest_testnodedown
+from tests.helpers.fresh_process import fork_server
 
 gc.set_threshold(50_000, 20, 100)  # cycles are collected after each file; by default a tenth of the tests' time goes into that
 
@@ -53,7 +53,7 @@ BROWSER = "tests/browser/"  # every test in it drives a browser
 
 
 def pytest_configure(config):
-    """A worker of a whole lane imports what pages need in any case, so it forks the server of tests/fresh.py after that."""
+    """A worker of a whole lane imports what pages need in any case, so it forks the server of tests/helpers/fresh_process.py after that."""
     if hasattr(config, "workerinput") and [Path(one).resolve() for one in config.args] == [Path(__file__).parent]:
         gc.disable()  # until the tests run: all of it stays
         fork_server()
@@ -159,7 +159,7 @@ def all_permutations(short_reports, monkeypatch):
 @pytest.fixture(scope="session")
 def pair_folders(tmp_path_factory):
     """Target and draft folders of a tiny random pair."""
-    from tests.pairs import write_pair
+    from tests.helpers.tiny_pairs import write_pair
 
     return write_pair(tmp_path_factory.mktemp("pair"))
 
@@ -167,7 +167,7 @@ def pair_folders(tmp_path_factory):
 @pytest.fixture
 def hub(tmp_path):
     """A model hub in a thread; the clients of this process ask it, and keep what they download below the test's folder."""
-    from tests.hub import connect_hub
+    from tests.helpers.local_hub import connect_hub
 
     with connect_hub(tmp_path / "hub-cache") as hub:
         yield hub
@@ -184,7 +184,7 @@ def pair(pair_folders):
 @pytest.fixture(scope="session")
 def encoder_decoder_folders(tmp_path_factory):
     """By kind: target and draft folders of tiny random encoder-decoder pairs."""
-    from tests.encoder_decoders import KINDS, write_encoder_decoders
+    from tests.helpers.encoder_decoders import KINDS, write_encoder_decoders
 
     return {kind: write_encoder_decoders(tmp_path_factory.mktemp("encoder-decoder"), kind) for kind in KINDS}
 
@@ -200,7 +200,7 @@ def encoder_decoders(encoder_decoder_folders):
 @pytest.fixture(scope="session")
 def report(pair_folders, tmp_path_factory):
     """The file that verify writes on the tiny pair."""
-    from tests.certified import write_report
+    from tests.helpers.certificate_files import write_report
 
     return write_report(pair_folders, tmp_path_factory.mktemp("certificate"))
 

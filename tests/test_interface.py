@@ -23,8 +23,8 @@ from specviz.errors import ModelError, SettingsError
 from specviz.pair_options import PairOptions
 from specviz.settings import Settings
 from specviz.speed.records.plan import SpeedPlan
-from tests.foreign import write_foreign_pair
-from tests.pairs import TEXT
+from tests.helpers.foreign_pairs import write_foreign_pair
+from tests.helpers.tiny_pairs import TEXT
 
 ROOT = Path(__file__).resolve().parents[1]
 SMALL = {"samples": 1000, "min_tv": 0.4, "max_new_tokens": 2, "mode": "shared-distributions", "gamma": 2, "seed": 3}

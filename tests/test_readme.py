@@ -14,7 +14,7 @@ import pytest
 
 from specviz.__main__ import COMMANDS
 from specviz.figures.pages_and_glossary import PAGES
-from tests.pairs import TEXT
+from tests.helpers.tiny_pairs import TEXT
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8") if (ROOT / "README.md").exists() else ""

@@ -20,7 +20,7 @@ from specviz.proposers.no_draft import NoDraft
 from specviz.randomness import PhiloxRandomness
 from specviz.settings import Settings
 from specviz.verification.token import TokenRule
-from tests.chance import SEED
+from tests.helpers.chance_bands import SEED
 
 PROMPT = "Once upon"
 

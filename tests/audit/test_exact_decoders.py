@@ -14,7 +14,7 @@ from specviz.evidence.sampling.sample_files import report_against_weights
 from specviz.evidence.testing.hypothesis_tests import TestPlan
 from specviz.progress import ignore_progress
 from tests.audit.served import build_sample_file, build_settings, draw_mistaken_samples
-from tests.proposer_cases import CASES
+from tests.helpers.proposer_cases import CASES
 
 KINDS = {
     "token by token": {},

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from specviz.figures.components import load_component
 from specviz.web.one_round.payload import build_round_payload, select_texts
-from tests import traces
 from tests.browser.chromium import CHROMIUM, FLAGS
+from tests.helpers import hand_made_traces
 
 ROOT = Path(__file__).resolve().parents[2]
 SIZES = {"390": (390, 844), "1366": (1366, 768), "1920": (1920, 1080)}
@@ -89,7 +89,7 @@ def main(folder: str, only: str = "") -> None:
 
 def scenes() -> list[tuple[str, dict, tuple[int, int]]]:
     """(name, payload, cursor) of the moments worth looking at."""
-    story = build_round_payload(traces.build_story())
+    story = build_round_payload(hand_made_traces.build_story())
     found = [
         (kind, story, (0, find_step(story, kind))) for kind in ("pass", "look", "uniform", "lift", "residual", "draw", "tally")
     ]
@@ -97,8 +97,8 @@ def scenes() -> list[tuple[str, dict, tuple[int, int]]]:
         ("draft", story, (0, 1)),
         ("bonus", story, (1, find_step(story, "bonus", 1))),
     ]
-    for name in traces.UNUSUAL:
-        payload = build_round_payload(traces.TRACES[name]())
+    for name in hand_made_traces.UNUSUAL:
+        payload = build_round_payload(hand_made_traces.TRACES[name]())
         found.append((name, payload, (0, find_step(payload, "uniform" if name == "build_edited" else "tally"))))
     return found
 

@@ -20,7 +20,7 @@ from specviz.static_site.build import write_site
 from tests.browser.chromium import CHROMIUM, FLAGS, need_browser
 from tests.browser.component_pages import SIZES, page_html
 from tests.browser.crowd import Visitor, open_at_once
-from tests.web_pair import write_opening
+from tests.helpers.web_pair import write_opening
 from tools.processes import find_free_port
 
 ROOT = Path(__file__).resolve().parents[2]

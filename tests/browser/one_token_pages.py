@@ -11,14 +11,14 @@ from pathlib import Path
 from specviz.trace import Trace
 from specviz.web.one_token.payload import build_token_payload
 from specviz.web.one_token.state import read_state
-from tests import traces
 from tests.browser.chromium import CHROMIUM, FLAGS
 from tests.browser.component_pages import COLORS, ROOT, SIZES, component_page
+from tests.helpers import hand_made_traces
 
 
 def page_html(query: dict[str, str] | None = None, trace: Trace | None = None, scheme: str = "light", pad: int = 16) -> str:
     """The page as this address would open it."""
-    payload = build_token_payload(trace or traces.build_story())
+    payload = build_token_payload(trace or hand_made_traces.build_story())
     state, said = read_state(query or {}, [one["id"] for one in payload["positions"]])
     data = {"payload": payload, "state": state, "notices": said}
     return component_page("one_token", data, scheme, pad)

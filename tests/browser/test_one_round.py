@@ -13,12 +13,12 @@ from specviz.records import ASSETS, read_file
 from specviz.trace import Trace
 from specviz.web.one_round.opening_run import choose_opening_round
 from specviz.web.one_round.payload import TEXTS, build_round_payload
-from tests import traces
 from tests.browser.component_pages import find_step, open_more, page_html, sentence, standings, step_through
+from tests.helpers import hand_made_traces
 
 
 def test_each_motion_shows_its_sentence_in_a_live_region_and_back_returns(open_stage):
-    payload = build_round_payload(traces.build_story())
+    payload = build_round_payload(hand_made_traces.build_story())
     page = open_stage(payload)
     told = [step["sentence"] for round_ in payload["rounds"] for step in round_["steps"]]
     assert [*step_through(page, len(told) - 1), sentence(page)] == told
@@ -29,7 +29,7 @@ def test_each_motion_shows_its_sentence_in_a_live_region_and_back_returns(open_s
 
 
 def test_a_key_draws_its_state_before_the_next_line_of_script_runs_and_asks_no_server(open_stage):
-    page = open_stage(build_round_payload(traces.build_story()))
+    page = open_stage(build_round_payload(hand_made_traces.build_story()))
     seen = page.evaluate(
         """() => {
         const press = (key) => document.dispatchEvent(new KeyboardEvent("keydown", {key, bubbles: true, cancelable: true}));
@@ -39,13 +39,13 @@ def test_a_key_draws_its_state_before_the_next_line_of_script_runs_and_asks_no_s
         return {out, asked: window.asked.length};
     }"""
     )
-    steps = [step["sentence"] for step in build_round_payload(traces.build_story())["rounds"][0]["steps"]]
+    steps = [step["sentence"] for step in build_round_payload(hand_made_traces.build_story())["rounds"][0]["steps"]]
     assert seen["out"] == [steps[0], steps[1], steps[-1], steps[0]]
     assert seen["asked"] == 0
 
 
 def test_chips_follow_the_trace_from_ghost_over_draft_token_to_their_fate(open_stage):
-    payload = build_round_payload(traces.build_story())
+    payload = build_round_payload(hand_made_traces.build_story())
     page = open_stage(payload)
     assert standings(page) == ["draft", "ghost", "ghost", "ghost", "hidden"]
     page.locator(".track input").fill(str(find_step(payload, "uniform", node=2)))
@@ -55,7 +55,7 @@ def test_chips_follow_the_trace_from_ghost_over_draft_token_to_their_fate(open_s
 
 
 def test_drafting_and_the_pass_have_a_bar_to_scale_where_the_record_holds_their_times(open_stage):
-    story = traces.build_story()
+    story = hand_made_traces.build_story()
     timed = replace(story, rounds=tuple(replace(one, timing={"draft": 0.002, "target": 0.006}) for one in story.rounds))
     page = open_stage(build_round_payload(timed))
     page.get_by_role("button", name="times and settings of this round").click()
@@ -70,7 +70,7 @@ ADDRESS = "http://stage.test/?seed=7"
 
 
 def test_a_visit_opens_at_the_first_step_with_few_words_and_three_controls(open_stage):
-    payload = build_round_payload(traces.build_story())
+    payload = build_round_payload(hand_made_traces.build_story())
     page = open_stage(payload, address=ADDRESS)
     assert sentence(page) == payload["rounds"][0]["steps"][0]["sentence"]
     assert page.locator(".roundHead .headline").inner_text() == TEXTS["headline"]
@@ -88,7 +88,7 @@ def test_a_visit_opens_at_the_first_step_with_few_words_and_three_controls(open_
 @pytest.mark.parametrize(("width", "height"), [(1366, 768), (1920, 1080), (390, 844)])
 def test_the_buttons_stand_still_through_a_round(open_stage, width, height):
     """Sentences have one line or four, and stand near the tokens or above the buttons: neither picture nor buttons follow them, and all are in sight."""
-    payload = build_round_payload(traces.build_story())
+    payload = build_round_payload(hand_made_traces.build_story())
     page = open_stage(payload)
     page.set_viewport_size({"width": width, "height": height})
     tops = set()
@@ -104,7 +104,7 @@ def test_the_buttons_stand_still_through_a_round(open_stage, width, height):
 
 @pytest.mark.parametrize(("forth", "back"), [("ArrowRight", "ArrowLeft"), ("PageDown", "PageUp"), (" ", "ArrowLeft")])
 def test_arrows_a_clicker_and_the_space_bar_step(open_stage, forth, back):
-    payload = build_round_payload(traces.build_story())
+    payload = build_round_payload(hand_made_traces.build_story())
     told = [step["sentence"] for step in payload["rounds"][0]["steps"]]
     page = open_stage(payload, address=ADDRESS)
     for at in (1, 2):
@@ -118,7 +118,7 @@ def test_arrows_a_clicker_and_the_space_bar_step(open_stage, forth, back):
 
 
 def test_steps_go_on_while_a_number_is_in_a_persons_hand(open_stage):
-    payload = build_round_payload(traces.build_story())
+    payload = build_round_payload(hand_made_traces.build_story())
     at = find_step(payload, "uniform", node=2)
     page = open_stage(payload, cursor=(0, at), address=ADDRESS)
     page.locator(".grip").focus()
@@ -130,7 +130,7 @@ def test_steps_go_on_while_a_number_is_in_a_persons_hand(open_stage):
 
 def test_an_answer_that_changes_nothing_puts_the_number_back(open_stage):
     """The server refused, or had nothing to compute: the page gives the same run again, without having been busy."""
-    payload = build_round_payload(traces.build_story())
+    payload = build_round_payload(hand_made_traces.build_story())
     page = open_stage(payload, cursor=(0, find_step(payload, "uniform", node=2)), address=ADDRESS)
     before = standings(page)
     page.locator(".grip").focus()
@@ -145,7 +145,7 @@ def test_an_answer_that_changes_nothing_puts_the_number_back(open_stage):
 
 @pytest.mark.parametrize(("address", "mode"), [(f"{ADDRESS}&at=1.15", "recorded"), (ADDRESS, "live")])
 def test_a_link_to_the_end_of_a_round_steps_on_from_there(open_stage, address, mode):
-    payload = build_round_payload(traces.build_story())
+    payload = build_round_payload(hand_made_traces.build_story())
     page = open_stage(payload, cursor=(0, find_step(payload, "tally")), address=address, mode=mode)
     assert sentence(page) == payload["rounds"][0]["steps"][-1]["sentence"]
     page.keyboard.press("ArrowRight")
@@ -154,13 +154,18 @@ def test_a_link_to_the_end_of_a_round_steps_on_from_there(open_stage, address, m
 
 def test_rounds_are_counted_only_where_no_further_one_can_follow(open_stage):
     options = "options => options.map(option => option.textContent)"
-    assert open_stage(build_round_payload(traces.build_story())).locator("option").evaluate_all(options) == ["Round 1", "Round 2"]
-    assert open_stage(build_round_payload(traces.build_ended_trace())).locator("option").evaluate_all(options) == ["Round 1 of 1"]
+    assert open_stage(build_round_payload(hand_made_traces.build_story())).locator("option").evaluate_all(options) == [
+        "Round 1",
+        "Round 2",
+    ]
+    assert open_stage(build_round_payload(hand_made_traces.build_ended_trace())).locator("option").evaluate_all(options) == [
+        "Round 1 of 1"
+    ]
 
 
 def test_the_browser_writes_numbers_as_python_does(open_stage):
     numbers = [0.62, 0.0349, 0.0042, 0.00054, 0.000054, 3e-12, 0.9961, 0.99999, 0.9949, 0.1, 0.01, 0.0001]
-    payload = build_round_payload(traces.build_longest_block())
+    payload = build_round_payload(hand_made_traces.build_longest_block())
     for chip, x in zip(payload["rounds"][0]["chips"], numbers, strict=False):
         chip["q"] = x
     page = open_stage(payload, cursor=(0, find_step(payload, "pass")))
@@ -169,7 +174,7 @@ def test_the_browser_writes_numbers_as_python_does(open_stage):
 
 
 def test_nodes_are_updated_and_not_made_anew(open_stage):
-    page = open_stage(build_round_payload(traces.build_story()))
+    page = open_stage(build_round_payload(hand_made_traces.build_story()))
     page.evaluate("window.first = window.stage.querySelector('.chip'); window.bar = window.stage.querySelector('.slot .bar')")
     page.keyboard.press("End")
     page.evaluate("window.give({notices: ['A sentence.']})")
@@ -178,7 +183,7 @@ def test_nodes_are_updated_and_not_made_anew(open_stage):
 
 
 def test_notes_of_a_link_do_not_move_the_stage_and_can_be_closed(open_stage):
-    page = open_stage(build_round_payload(traces.build_story()))
+    page = open_stage(build_round_payload(hand_made_traces.build_story()))
     before = page.locator(".scene").bounding_box()
     page.evaluate("window.give({notices: ['One. '.repeat(60), 'Two. '.repeat(60)]})")
     assert page.locator(".notices p").count() == 2 and page.locator(".scene").bounding_box() == before
@@ -189,14 +194,14 @@ def test_notes_of_a_link_do_not_move_the_stage_and_can_be_closed(open_stage):
 
 
 def test_the_address_follows_the_step_and_keeps_everything_else(open_stage):
-    page = open_stage(build_round_payload(traces.build_story()), cursor=(0, 3))
+    page = open_stage(build_round_payload(hand_made_traces.build_story()), cursor=(0, 3))
     page.keyboard.press("ArrowRight")
     page.wait_for_function("location.search.includes('at=1.5')")
     assert "seed=7" in page.url and "prompt=a" in page.url
 
 
 def test_the_browsers_back_goes_back_a_step_and_forward_again(open_stage):
-    payload = build_round_payload(traces.build_story())
+    payload = build_round_payload(hand_made_traces.build_story())
     told = [step["sentence"] for step in payload["rounds"][0]["steps"]]
     page = open_stage(payload)
     for _ in range(3):
@@ -208,7 +213,7 @@ def test_the_browsers_back_goes_back_a_step_and_forward_again(open_stage):
 
 
 def test_the_replacement_stands_in_the_place_of_the_rejected_token(open_stage):
-    payload = build_round_payload(traces.build_story())
+    payload = build_round_payload(hand_made_traces.build_story())
     page = open_stage(payload, cursor=(0, find_step(payload, "tally")))
     shown = """chips => chips.filter(chip => chip.checkVisibility({visibilityProperty: true}))
         .sort((one, other) => one.getBoundingClientRect().left - other.getBoundingClientRect().left).map(chip => chip.dataset.is)"""
@@ -217,7 +222,7 @@ def test_the_replacement_stands_in_the_place_of_the_rejected_token(open_stage):
 
 
 def test_the_draft_has_a_row_for_each_pass_the_target_all_rows_in_one_and_the_end_says_why_the_text_is_exact(open_stage):
-    payload = build_round_payload(traces.build_story())
+    payload = build_round_payload(hand_made_traces.build_story())
     page = open_stage(payload)
     count = len(payload["rounds"][0]["chips"]) + 1
     words = [chip["name"].strip("“”") for chip in payload["rounds"][0]["chips"]]
@@ -275,7 +280,7 @@ def test_the_draft_has_a_row_for_each_pass_the_target_all_rows_in_one_and_the_en
 
 
 def test_a_page_that_opens_plays_by_itself_to_the_end_of_the_round_unless_less_motion_is_preferred(open_html, browser):
-    payload = build_round_payload(traces.build_story())
+    payload = build_round_payload(hand_made_traces.build_story())
     steps = payload["rounds"][0]["steps"]
     page = open_html(page_html(payload, plays=True), ADDRESS, reduced=False, where=browser.new_context())
     page.clock.install()
@@ -297,12 +302,13 @@ def test_a_page_that_opens_plays_by_itself_to_the_end_of_the_round_unless_less_m
 
 
 def test_a_new_run_stands_at_the_cursor_and_the_same_run_stays_where_it_is(open_stage):
-    page = open_stage(build_round_payload(traces.build_story()), cursor=(0, 2))
+    page = open_stage(build_round_payload(hand_made_traces.build_story()), cursor=(0, 2))
     page.keyboard.press("ArrowRight")
     page.evaluate("window.give({cursor: {round: 0, step: 0}, mode: 'live'})")
     assert page.locator(".track input").input_value() == "3"
     page.evaluate(
-        "(payload) => window.give({payload, cursor: {round: 0, step: 1}})", build_round_payload(traces.build_same_distributions())
+        "(payload) => window.give({payload, cursor: {round: 0, step: 1}})",
+        build_round_payload(hand_made_traces.build_same_distributions()),
     )
     assert page.locator(".track input").input_value() == "1"
     assert page.locator(".chip").count() == 4
@@ -311,16 +317,16 @@ def test_a_new_run_stands_at_the_cursor_and_the_same_run_stays_where_it_is(open_
 @pytest.mark.parametrize("between", ([], [None]), ids=["at once", "after a wait"])
 def test_a_shorter_run_takes_the_place_of_one_that_plays(open_stage, between):
     """The run that plays stands in a round that the new one does not have."""
-    page = open_stage(build_round_payload(traces.build_story()), cursor=(1, 0))
+    page = open_stage(build_round_payload(hand_made_traces.build_story()), cursor=(1, 0))
     page.keyboard.press("p")
-    for payload in (*between, build_round_payload(traces.build_undrafted())):
+    for payload in (*between, build_round_payload(hand_made_traces.build_undrafted())):
         page.evaluate("(payload) => window.give({payload, cursor: {round: 0, step: 0}})", payload)
     assert page.get_by_role("button", name="Play").is_visible()
-    assert sentence(page) == build_round_payload(traces.build_undrafted())["rounds"][0]["steps"][0]["sentence"]
+    assert sentence(page) == build_round_payload(hand_made_traces.build_undrafted())["rounds"][0]["steps"][0]["sentence"]
 
 
 def test_keys_are_left_alone_while_someone_types(open_stage):
-    payload = build_round_payload(traces.build_story())
+    payload = build_round_payload(hand_made_traces.build_story())
     page = open_stage(payload, cursor=(0, find_step(payload, "uniform", node=2)))
     before = sentence(page)
     page.locator(".uniformForm input").click()
@@ -330,7 +336,7 @@ def test_keys_are_left_alone_while_someone_types(open_stage):
 
 
 def test_next_round_is_in_the_record_or_asked_of_the_server(open_stage):
-    payload = build_round_payload(traces.build_story())
+    payload = build_round_payload(hand_made_traces.build_story())
     page = open_stage(payload)
     page.keyboard.press("Enter")
     assert sentence(page) == payload["rounds"][1]["steps"][0]["sentence"]
@@ -339,7 +345,7 @@ def test_next_round_is_in_the_record_or_asked_of_the_server(open_stage):
 
 
 def test_going_live_asks_once_and_not_while_the_pair_is_busy(open_stage):
-    page = open_stage(build_round_payload(traces.build_story()))
+    page = open_stage(build_round_payload(hand_made_traces.build_story()))
     open_more(page)
     page.get_by_role("button", name="Run it now").click()
     page.evaluate("window.give({busy: 'Loading the pair.'})")
@@ -356,12 +362,12 @@ def test_without_a_run_the_opening_and_going_live_stand_alone(open_stage):
     open_more(page)
     page.get_by_role("button", name="Run it now").click()
     assert [event["kind"] for _, event in page.evaluate("window.asked")] == ["live"]
-    page.evaluate("(payload) => window.give({payload})", build_round_payload(traces.build_story()))
+    page.evaluate("(payload) => window.give({payload})", build_round_payload(hand_made_traces.build_story()))
     assert page.locator(".chip").count() == 5
 
 
 def test_playing_steps_by_itself_and_stops_at_the_end(open_stage, browser):
-    payload = build_round_payload(traces.build_undrafted())
+    payload = build_round_payload(hand_made_traces.build_undrafted())
     page = open_stage(payload, where=browser.new_context())  # whose clock is its own
     page.clock.install()
     page.keyboard.press("p")
@@ -377,7 +383,7 @@ def test_playing_steps_by_itself_and_stops_at_the_end(open_stage, browser):
     [(1366, "draft tokens", "last token"), (390, "draft tokens", "last token"), (300, "draft", "last")],
 )
 def test_every_part_of_a_round_has_its_name_and_a_click_in_a_part_leads_to_its_step(open_stage, width, first, last):
-    payload = build_round_payload(traces.build_story())
+    payload = build_round_payload(hand_made_traces.build_story())
     page = open_stage(payload)
     page.set_viewport_size({"width": width, "height": 844})
     labels = page.locator(".part .label")
@@ -409,7 +415,7 @@ def test_the_axis_stays_through_a_round_and_every_bar_stands_on_it_at_every_fram
 
 def test_a_number_over_a_bar_is_never_ahead_of_it(open_stage):
     """From draft token to draft token, and to the checks, the bars are other ones: at the first frame each is as high as its number says."""
-    payload = build_round_payload(traces.build_story())
+    payload = build_round_payload(hand_made_traces.build_story())
     page = open_stage(payload, reduced=False)
     high = """() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(
         [...window.stage.querySelectorAll(".distributions .slot:not(.off) .bar.q")].map((bar) => bar.getBoundingClientRect().height)))))"""
@@ -448,7 +454,7 @@ OVERLAPPING = """() => {
 
 @pytest.mark.parametrize(("width", "height"), [(683, 384), (844, 390), (933, 700), (1000, 700), (1100, 760)])
 def test_words_of_the_panels_do_not_meet_on_tablets_and_at_200_percent(open_stage, width, height):
-    payload = build_round_payload(traces.build_story())
+    payload = build_round_payload(hand_made_traces.build_story())
     page = open_stage(payload)
     page.set_viewport_size({"width": width, "height": height})
     for one in range(len(payload["rounds"])):
@@ -460,7 +466,7 @@ def test_words_of_the_panels_do_not_meet_on_tablets_and_at_200_percent(open_stag
 
 
 def test_names_over_the_mask_of_four_draft_tokens_are_whole_and_do_not_meet(open_stage):
-    payload = build_round_payload(traces.build_story())
+    payload = build_round_payload(hand_made_traces.build_story())
     chips = payload["rounds"][0]["chips"]
     assert len(chips) == 4
     for chip, word in zip(chips, ("little", "bird", "people", "children"), strict=True):
@@ -472,7 +478,7 @@ def test_names_over_the_mask_of_four_draft_tokens_are_whole_and_do_not_meet(open
 
 @pytest.mark.parametrize(("width", "height"), [(683, 384), (390, 844)])
 def test_the_words_of_the_buttons_are_whole_while_it_plays_and_at_the_end(open_stage, width, height):
-    payload = build_round_payload(traces.build_story())
+    payload = build_round_payload(hand_made_traces.build_story())
     page = open_stage(payload)
     page.set_viewport_size({"width": width, "height": height})
     whole = """() => [...stage.querySelectorAll(".buttons .button")].every((one) => {

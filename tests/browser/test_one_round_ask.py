@@ -7,10 +7,10 @@ from playwright.sync_api import expect
 
 from specviz.figures.numbers import format_probability
 from specviz.web.one_round.payload import build_round_payload
-from tests import traces
 from tests.browser.component_pages import find_step, open_more, page_html, sentence
+from tests.helpers import hand_made_traces
 
-PAYLOAD = build_round_payload(traces.build_story())
+PAYLOAD = build_round_payload(hand_made_traces.build_story())
 CHIPS = PAYLOAD["rounds"][0]["chips"]
 MOTIONS = PAYLOAD["rounds"][0]["steps"]
 

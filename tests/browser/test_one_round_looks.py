@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from specviz.web.one_round.payload import BARS, build_round_payload
-from tests import traces
 from tests.browser.chromium import resize
 from tests.browser.component_pages import SIZES, find_step, sentence, step_through
+from tests.helpers import hand_made_traces
 
 
 def test_at_the_residual_striped_and_green_stand_on_each_other_and_make_the_targets_bars(open_stage):
-    payload = build_round_payload(traces.build_story())
+    payload = build_round_payload(hand_made_traces.build_story())
     page = open_stage(payload, cursor=(0, find_step(payload, "residual")))
     boxes = page.locator(".distributions .slot").evaluate_all(
         """slots => slots.filter(slot => !slot.classList.contains("off")).map(slot => Object.fromEntries(
@@ -28,7 +28,7 @@ def test_at_the_residual_striped_and_green_stand_on_each_other_and_make_the_targ
 
 
 def test_text_that_looks_like_markup_is_shown_as_the_text_it_is(open_stage):
-    payload = build_round_payload(traces.build_unusual_text())
+    payload = build_round_payload(hand_made_traces.build_unusual_text())
     page = open_stage(payload, cursor=(0, find_step(payload, "tally")))
     assert page.locator(".sofar").inner_text() == "<img src=x onerror=alert(1)> $x$ :red[a] </script>"
     assert "<img" in page.locator(".chip").nth(9).inner_text()
@@ -36,7 +36,7 @@ def test_text_that_looks_like_markup_is_shown_as_the_text_it_is(open_stage):
 
 
 def test_bytes_stand_in_boxes_under_a_brace_that_shows_their_character(open_stage):
-    payload = build_round_payload(traces.build_unusual_text())
+    payload = build_round_payload(hand_made_traces.build_unusual_text())
     page = open_stage(payload, cursor=(0, find_step(payload, "tally")))
     assert page.locator(".brace .letter").all_inner_texts() == ["λ", "你", "👩\u200d🚀"]
     assert page.locator(".chip").nth(4).locator(".glyph.byte").all_inner_texts() == ["E4", "BD"]
@@ -44,10 +44,10 @@ def test_bytes_stand_in_boxes_under_a_brace_that_shows_their_character(open_stag
 
 @pytest.mark.parametrize(
     "name",
-    traces.UNUSUAL,
+    hand_made_traces.UNUSUAL,
 )
 def test_unusual_rounds_are_drawn_to_their_end_without_overflowing_the_page(open_stage, name):
-    payload = build_round_payload(traces.TRACES[name]())
+    payload = build_round_payload(hand_made_traces.TRACES[name]())
     told = [step["sentence"] for step in payload["rounds"][0]["steps"]]
     page = open_stage(payload, size="390")
     for width in (390, 1366):
@@ -63,7 +63,7 @@ def test_unusual_rounds_are_drawn_to_their_end_without_overflowing_the_page(open
 
 @pytest.mark.parametrize("name", ["build_longest_block", "build_unusual_text"])
 def test_a_long_block_is_one_strip_that_follows_the_chip_in_question(open_stage, name):
-    payload = build_round_payload(traces.TRACES[name]())
+    payload = build_round_payload(hand_made_traces.TRACES[name]())
     page = open_stage(payload)
     for width, height in SIZES.values():
         resize(page, width, height)
@@ -86,7 +86,7 @@ def test_a_long_block_is_one_strip_that_follows_the_chip_in_question(open_stage,
 
 
 def test_the_pass_is_named_under_its_line_and_takes_no_place(open_stage):
-    payload = build_round_payload(traces.build_story())
+    payload = build_round_payload(hand_made_traces.build_story())
     page = open_stage(payload, cursor=(0, find_step(payload, "pass")))
     place = "() => { const box = window.stage.querySelector('.onePass').getBoundingClientRect(); return [box.left, box.top]; }"
     before, first = page.evaluate(place), page.locator(".chip").first.bounding_box()
@@ -96,7 +96,7 @@ def test_the_pass_is_named_under_its_line_and_takes_no_place(open_stage):
 
 
 def test_the_bars_of_the_residual_stand_still_when_the_draw_comes(open_stage):
-    payload = build_round_payload(traces.build_story())
+    payload = build_round_payload(hand_made_traces.build_story())
     page = open_stage(payload, cursor=(0, find_step(payload, "residual")))
     boxes = """pieces => pieces.filter(piece => piece.checkVisibility()).map(piece => [piece.style.y, piece.style.height])"""
     before = page.locator(".piece").evaluate_all(boxes)
@@ -105,7 +105,7 @@ def test_the_bars_of_the_residual_stand_still_when_the_draw_comes(open_stage):
 
 
 def test_numbers_over_two_bars_of_one_height_do_not_overlap(open_stage):
-    payload = build_round_payload(traces.build_story())
+    payload = build_round_payload(hand_made_traces.build_story())
     for probs in payload["rounds"][0]["distributions"][:1]:
         for bar in [bar for view in probs["views"].values() for bar in view if bar["drafted"]]:
             bar["p"], bar["q"] = 0.0002, 0.001
@@ -121,7 +121,7 @@ def test_numbers_over_two_bars_of_one_height_do_not_overlap(open_stage):
 
 def test_many_notices_leave_the_transport_on_the_screen(open_stage):
     said = ["The link's top-p was left out: top-p must be above 0 and at most 1; leave it out to switch it off, got 1.5."] * 6
-    page = open_stage(build_round_payload(traces.build_story()), notices=said)
+    page = open_stage(build_round_payload(hand_made_traces.build_story()), notices=said)
     for width, height in (SIZES["390"], SIZES["1366"]):
         resize(page, width, height)
         assert page.locator(".notices").bounding_box()["height"] <= 100
@@ -130,7 +130,7 @@ def test_many_notices_leave_the_transport_on_the_screen(open_stage):
 
 
 def test_at_the_bonus_the_left_panel_looks_back_at_the_random_numbers(open_stage):
-    payload = build_round_payload(traces.build_story())
+    payload = build_round_payload(hand_made_traces.build_story())
     page = open_stage(payload, cursor=(1, find_step(payload, "bonus", 1)))
     assert page.locator(".distributions .title").text_content() == "Why there is a bonus token"
     shown = "rings => rings.filter(ring => ring.style.opacity === '1' && ring.parentNode.checkVisibility()).length"
@@ -145,7 +145,7 @@ def test_at_the_bonus_the_left_panel_looks_back_at_the_random_numbers(open_stage
 
 
 def test_a_laptop_screen_needs_no_scrolling(open_stage):
-    payload = build_round_payload(traces.build_story())
+    payload = build_round_payload(hand_made_traces.build_story())
     page = open_stage(payload, pad=80)
     for kind in ("look", "uniform", "draw", "tally"):
         page.locator(".track input").fill(str(find_step(payload, kind)))
@@ -153,7 +153,7 @@ def test_a_laptop_screen_needs_no_scrolling(open_stage):
 
 
 def test_a_preference_for_less_motion_turns_transitions_into_jumps(open_stage):
-    payload = build_round_payload(traces.build_story())
+    payload = build_round_payload(hand_made_traces.build_story())
     press_and_count = """() => {
         document.dispatchEvent(new KeyboardEvent("keydown", {key: "End", bubbles: true, cancelable: true}));
         return window.stage.getAnimations({subtree: true}).length;
@@ -171,7 +171,7 @@ FILLS = """pieces => pieces.filter(piece => piece.style.opacity !== "0" && piece
     ("scheme", "green", "magenta"), [("light", "0, 158, 115", "204, 121, 167"), ("dark", "34, 184, 140", "217, 141, 183")]
 )
 def test_the_residual_is_green_and_the_bonus_has_a_color_of_its_own(open_stage, scheme, green, magenta):
-    payload = build_round_payload(traces.build_story())
+    payload = build_round_payload(hand_made_traces.build_story())
     page = open_stage(payload, scheme=scheme)
     for kind in ("lift", "residual", "draw"):
         page.locator(".track input").fill(str(find_step(payload, kind)))
@@ -182,7 +182,7 @@ def test_the_residual_is_green_and_the_bonus_has_a_color_of_its_own(open_stage, 
 
 
 def test_a_strip_that_goes_on_says_so_at_its_edge(open_stage):
-    payload = build_round_payload(traces.build_longest_block())
+    payload = build_round_payload(hand_made_traces.build_longest_block())
     page = open_stage(payload, size="390", cursor=(0, 0))
     less, further = page.locator(".aside.less"), page.locator(".aside.further")
     assert (less.is_visible(), further.is_visible()) == (False, True)

@@ -8,9 +8,9 @@ from playwright.sync_api import expect
 from specviz.figures.numbers import format_probability
 from specviz.web.one_round.payload import TEXTS, build_round_payload, select_texts
 from specviz.web.questions.questions import load_recorded_runs
-from tests import traces
 from tests.browser.chromium import resize
 from tests.browser.component_pages import open_more, page_html
+from tests.helpers import hand_made_traces
 
 PAYLOAD = build_round_payload(load_recorded_runs().opening)
 TOUR = TEXTS["tour"]
@@ -90,12 +90,14 @@ def test_the_third_stop_says_in_the_rounds_own_numbers_why_the_target_gets_its_s
 
 
 def test_the_tour_puts_chosen_numbers_back_before_it_begins(open_tour):
-    page = open_tour(ADDRESS, payload=build_round_payload(traces.build_edited()))
+    page = open_tour(ADDRESS, payload=build_round_payload(hand_made_traces.build_edited()))
     open_more(page)
     page.get_by_role("button", name="Tour", exact=True).click()
     assert [event["kind"] for _, event in page.evaluate("window.asked")] == ["undo"]
     expect(page.locator(".tour")).to_be_hidden()
-    page.evaluate("(payload) => window.give({payload, cursor: {round: 0, step: 3}})", build_round_payload(traces.build_story()))
+    page.evaluate(
+        "(payload) => window.give({payload, cursor: {round: 0, step: 3}})", build_round_payload(hand_made_traces.build_story())
+    )
     expect(page.locator(".tourCount")).to_have_text(f"1 of {len(TOUR)}")
 
 
@@ -159,7 +161,7 @@ def test_a_reload_goes_on_where_it_was_and_escape_ends_it(open_tour):
 
 
 def test_a_run_without_a_rejection_offers_no_tour(open_tour):
-    page = open_tour(payload=build_round_payload(traces.build_same_distributions()))
+    page = open_tour(payload=build_round_payload(hand_made_traces.build_same_distributions()))
     open_more(page)
     assert not page.locator(".tour").is_visible() and not page.get_by_role("button", name="Tour", exact=True).is_visible()
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from specviz.web.one_round.payload import build_round_payload
-from tests import traces
 from tests.browser.component_pages import find_step, sentence, standings
+from tests.helpers import hand_made_traces
 
 
 def drag_u(page, by):
@@ -19,7 +19,7 @@ def drag_u(page, by):
 
 @pytest.mark.parametrize("mode", ["recorded", "live"])
 def test_a_dragged_u_shows_its_own_fate_at_once_and_asks_on_release(open_stage, mode):
-    payload = build_round_payload(traces.build_story())
+    payload = build_round_payload(hand_made_traces.build_story())
     page = open_stage(payload, cursor=(0, find_step(payload, "uniform", node=2)), mode=mode)
     drag_u(page, -200)
     assert standings(page)[2:] == ["accepted", "pending", "hidden"]
@@ -33,7 +33,7 @@ def test_a_dragged_u_shows_its_own_fate_at_once_and_asks_on_release(open_stage, 
 
 
 def test_a_u_moved_to_a_rejection_shows_the_replacement(open_stage):
-    payload = build_round_payload(traces.build_story())
+    payload = build_round_payload(hand_made_traces.build_story())
     page = open_stage(payload, cursor=(0, find_step(payload, "uniform", node=1)))
     drag_u(page, 420)
     assert standings(page) == ["accepted", "rejected", "unchecked", "unchecked", "residual"]
@@ -43,7 +43,7 @@ def test_a_u_moved_to_a_rejection_shows_the_replacement(open_stage):
 
 
 def test_u_is_a_slider_for_the_keyboard(open_stage):
-    payload = build_round_payload(traces.build_story())
+    payload = build_round_payload(hand_made_traces.build_story())
     page = open_stage(payload, cursor=(0, find_step(payload, "uniform", node=2)))
     disc = page.get_by_role("slider", name="the random number u")
     disc.focus()
@@ -55,7 +55,7 @@ def test_u_is_a_slider_for_the_keyboard(open_stage):
 
 
 def test_a_typed_u_out_of_range_gets_a_sentence_and_changes_nothing(open_stage):
-    payload = build_round_payload(traces.build_story())
+    payload = build_round_payload(hand_made_traces.build_story())
     page = open_stage(payload, cursor=(0, find_step(payload, "uniform", node=2)))
     before = standings(page)
     for typed in ("1", "1.0", "-0.1", "nan", "", "<b>"):
@@ -67,7 +67,7 @@ def test_a_typed_u_out_of_range_gets_a_sentence_and_changes_nothing(open_stage):
 
 
 def test_a_typed_u_is_asked_once_with_its_full_number(open_stage):
-    payload = build_round_payload(traces.build_story())
+    payload = build_round_payload(hand_made_traces.build_story())
     page = open_stage(payload, cursor=(0, find_step(payload, "uniform", node=2)))
     page.locator(".uniformForm input").fill("0.12345")
     page.keyboard.press("Enter")
@@ -76,7 +76,7 @@ def test_a_typed_u_is_asked_once_with_its_full_number(open_stage):
 
 
 def test_chosen_numbers_are_said_and_can_be_undone(open_stage):
-    payload = build_round_payload(traces.build_edited())
+    payload = build_round_payload(hand_made_traces.build_edited())
     page = open_stage(payload, cursor=(0, find_step(payload, "uniform", node=2)))
     assert "you set u of “sat” to 0.71" in page.locator(".status").inner_text()
     page.get_by_role("button", name="Undo my numbers").click()
@@ -84,7 +84,7 @@ def test_chosen_numbers_are_said_and_can_be_undone(open_stage):
 
 
 def test_the_line_of_the_ratio_stands_at_its_place_at_once_and_the_verdict_waits_for_u(open_stage):
-    payload = build_round_payload(traces.build_story())
+    payload = build_round_payload(hand_made_traces.build_story())
     page = open_stage(payload, cursor=(0, find_step(payload, "look", node=0) - 1), reduced=False)
     words = "[...stage.querySelectorAll('.uniform .zoneName')].map((one) => one.textContent)"
     moving = "[...stage.querySelectorAll('.uniform :is(.edge, .zone, .threshold)')].flatMap((one) => one.getAnimations()).length"

@@ -20,7 +20,7 @@ from specviz.proposers.registry import PROPOSERS
 from specviz.settings import CUT_FIELDS, DRAFTING_FIELDS, SETTINGS
 from specviz.trace import Trace
 from specviz.verification.registry import RULES
-from tests.fresh import run_fresh
+from tests.helpers.fresh_process import run_fresh
 
 
 @pytest.fixture

@@ -15,9 +15,9 @@ import pytest
 from specviz.__main__ import main, outlive_readers, prepare_streams
 from specviz.cli.common.output import write_report
 from specviz.proposers import source_texts
-from tests.fresh import run_fresh
+from tests.helpers.fresh_process import run_fresh
+from tests.helpers.tiny_pairs import build_tiny_model
 from tests.models.kinds import change_json
-from tests.pairs import build_tiny_model
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from specviz.settings import Settings
 from specviz.speed.benchmarks import bench as bench_module
 from specviz.speed.benchmarks.target_only import generate_text
 from specviz.trace import Trace
-from tests.encoder_decoders import MARKED_KINDS, build_tiny_encoder_decoder, build_tokenizer, write_encoder_decoders
+from tests.helpers.encoder_decoders import MARKED_KINDS, build_tiny_encoder_decoder, build_tokenizer, write_encoder_decoders
 
 CPU = (torch.device("cpu"), torch.float32)
 

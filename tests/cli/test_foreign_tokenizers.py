@@ -10,8 +10,8 @@ from specviz.__main__ import main
 from specviz.models.pairs.names import describe_draftable
 from specviz.trace import Trace
 from specviz.web.one_round.state import OneRoundState
-from tests.foreign import write_foreign_pair
-from tests.pairs import TEXT
+from tests.helpers.foreign_pairs import write_foreign_pair
+from tests.helpers.tiny_pairs import TEXT
 
 SAID = "of the draft's 300 tokens are the target's too, and "
 

@@ -23,7 +23,7 @@ from specviz.proposers.registry import PROPOSERS
 from specviz.settings import DRAFTING_FIELDS, SIBLINGS, Settings
 from specviz.trace import Trace
 from specviz.verification.registry import RULES
-from tests.proposer_cases import CASES
+from tests.helpers.proposer_cases import CASES
 
 CHOICES = {
     "tree": ["--proposer", "tree", "--tree", "2-1"],

@@ -18,7 +18,7 @@ from specviz.speed.prediction.plan_effort import PlanEffort
 from specviz.speed.records.assessment import Assessment, MethodSpeed
 from specviz.speed.records.estimate import Estimate
 from specviz.verification.token import TokenRule
-from tests.pairs import TEXT
+from tests.helpers.tiny_pairs import TEXT
 
 try_command = importlib.import_module("specviz.cli.try")  # a word of Python's, which no import statement takes
 choose_exit_code = try_command.choose_exit_code

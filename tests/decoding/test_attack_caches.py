@@ -18,8 +18,8 @@ from specviz.settings import Settings
 from specviz.verification.token import TokenRule
 from specviz.verification.warp import warp
 from tests.decoding.test_attack_distributions import enumerate_texts, measure_distance
+from tests.helpers.toy_tables import Siblings, World
 from tests.oracle.token_rule import target_distribution
-from tests.tables import Siblings, World
 
 V, CONTEXT = 4, 6
 SIZES = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1}

@@ -18,8 +18,7 @@ from specviz.proposers.draft import DraftModel
 from specviz.randomness import PhiloxRandomness, Prefix, Purpose
 from specviz.settings import Settings
 from specviz.verification.token import TokenRule
-from tests.oracle.token_rule import target_distribution
-from tests.tables import (
+from tests.helpers.toy_tables import (
     RecordingRandomness,
     World,
     draw_distribution,
@@ -29,6 +28,7 @@ from tests.tables import (
     pair,
     remember,
 )
+from tests.oracle.token_rule import target_distribution
 
 V = 4
 TIES = ((0.3, 0.3, 0.3, 0.1), (0.1, 0.4, 0.4, 0.1), (0.25, 0.25, 0.25, 0.25), (0.0, 0.5, 0.25, 0.25))

@@ -1,4 +1,4 @@
-"""A recorded round is the reference's round. A stand-in for the CUDA graph refuses what a recording refuses (tests/fake_device.py)."""
+"""A recorded round is the reference's round. A stand-in for the CUDA graph refuses what a recording refuses (tests/helpers/fake_device.py)."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from specviz.decoding.engine import advance_prefix, build_first_prefix, step
 from specviz.errors import ModelError
 from specviz.models.cache.fixed import FixedModel
 from specviz.settings import Settings
-from tests import fake_device
 from tests.decoding.test_device_round import EOS, SHAPES, assert_same, build_close_pair, build_openings, build_steps, iterate_both
+from tests.helpers import fake_device
 
 RECORD_GRAPH = capture.record_graph
 

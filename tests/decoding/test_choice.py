@@ -27,8 +27,8 @@ from specviz.randomness import PhiloxRandomness
 from specviz.settings import Settings
 from specviz.verification.k_sequential import SequentialRule
 from specviz.verification.token import TokenRule
-from tests.fake_device import fake_device, fetched, sent
-from tests.pairs import build_tiny_model
+from tests.helpers.fake_device import fake_device, fetched, sent
+from tests.helpers.tiny_pairs import build_tiny_model
 
 
 def choose(engine: str, rule=None, place=None, **more) -> EngineChoice:

@@ -25,8 +25,8 @@ from specviz.verification.block import BlockRule
 from specviz.verification.comparison_log import listen_to_comparisons
 from specviz.verification.k_sequential import SequentialRule
 from specviz.verification.token import TokenRule
-from tests import fake_device
-from tests.pairs import build_tiny_model
+from tests.helpers import fake_device
+from tests.helpers.tiny_pairs import build_tiny_model
 
 EOS = frozenset({0})
 SHAPES = {  # drafting method and rule

@@ -24,7 +24,7 @@ from specviz.settings import Settings
 from specviz.trace import Decision, Ending, Outcome
 from specviz.verification.draft_tree import DraftTree, build_empty_tree
 from specviz.verification.token import TokenRule
-from tests.tables import FixedTree, RecordingRandomness, Siblings, join_trees, model, pair
+from tests.helpers.toy_tables import FixedTree, RecordingRandomness, Siblings, join_trees, model, pair
 
 V = 4
 P, Q = pair("random", 0, V, 60)

@@ -14,7 +14,7 @@ from specviz.decoding.run import record_run
 from specviz.models.pairs.catalog import PAIRS
 from specviz.models.pairs.loading import load_pair
 from specviz.settings import Settings
-from tests.pairs import TEXT
+from tests.helpers.tiny_pairs import TEXT
 
 WORDS = TEXT[0].split()
 

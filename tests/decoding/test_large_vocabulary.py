@@ -13,7 +13,7 @@ from specviz.proposers.draft import DraftModel
 from specviz.randomness import PhiloxRandomness
 from specviz.settings import Settings
 from specviz.verification.token import TokenRule
-from tests.pairs import build_tiny_model
+from tests.helpers.tiny_pairs import build_tiny_model
 
 VOCABULARY = 152_064
 DISTRIBUTION = VOCABULARY * 8  # bytes of one distribution in float64

@@ -1,5 +1,5 @@
 """Everything that runs a pair runs it on an accelerator too, and writes the same: the tiny pair on the CPU and on a device that
-is none but refuses what a GPU refuses (tests/fake_device.py). Tokens, decisions and counts must agree; seconds are not looked at.
+is none but refuses what a GPU refuses (tests/helpers/fake_device.py). Tokens, decisions and counts must agree; seconds are not looked at.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ from specviz.verification.registry import RULES
 from specviz.web.exactness import work as exact_work
 from specviz.web.mistakes import work as broken_work
 from specviz.web.mistakes.state import MistakeQuestion, MistakeState
-from tests.encoder_decoders import KINDS
-from tests.fake_device import fake_device, fetched
+from tests.helpers.encoder_decoders import KINDS
+from tests.helpers.fake_device import fake_device, fetched
+from tests.helpers.pages import FreeTicket, build_exactness_state
 from tests.models.test_families import build_config, build_network
-from tests.pages import FreeTicket, build_exactness_state
 from tests.proposers.test_eagle import save_random_head
 from tests.proposers.test_early_exit import save_random_exit
 

@@ -23,8 +23,8 @@ from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
 from specviz.verification.draft_tree import build_empty_tree
 from specviz.verification.token import TokenRule
+from tests.helpers.toy_tables import DRAFTS, model, pair
 from tests.models.test_cache import build_network
-from tests.tables import DRAFTS, model, pair
 
 V = 5
 SAMPLES = pytest.mark.parametrize("count", [60, pytest.param(120, marks=pytest.mark.slow)], ids="{} samples".format)

@@ -20,8 +20,8 @@ from specviz.verification import k_sequential
 from specviz.verification.draft_tree import ROOT, DraftTree, build_empty_tree
 from specviz.verification.draw import draw_tokens, stack_rows
 from specviz.verification.k_sequential import SequentialRule, compute_least_rho
+from tests.helpers.toy_tables import RecordingRandomness, Siblings, model, pair
 from tests.models.test_cache import build_network
-from tests.tables import RecordingRandomness, Siblings, model, pair
 
 ROWS = [Prefix((1, 2), 0, 9, number) for number in range(5)]
 

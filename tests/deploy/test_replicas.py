@@ -27,7 +27,7 @@ from tests.browser.chromium import CHROMIUM, FLAGS, need_browser
 from tests.browser.conftest import wait_until_healthy
 from tests.browser.crowd import Visitor
 from tests.browser.test_app import fill, sentence, wait_live
-from tests.web_pair import write_opening
+from tests.helpers.web_pair import write_opening
 
 ROOT = Path(__file__).resolve().parents[2]
 NGINX = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin")

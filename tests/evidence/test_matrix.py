@@ -50,10 +50,10 @@ from specviz.verification.registry import RULES
 from specviz.verification.token import TokenRule
 from specviz.verification.typical import TypicalRule
 from specviz.verification.warp import build_one_hot
+from tests.helpers.toy_tables import model
+from tests.helpers.toy_tables import pair as tables
 from tests.jobs.fake_workers import list_pids
 from tests.proposers.test_eagle import save_random_head
-from tests.tables import model
-from tests.tables import pair as tables
 
 TV = 0.6  # detected by 61 samples
 PROMPT = "Once upon a time. Once upon"

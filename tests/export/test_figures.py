@@ -17,8 +17,8 @@ from scipy import stats
 from specviz.records import ASSETS
 from specviz.speed.records.word_kinds import KINDS
 from specviz.theory import compute_wall_clock_factor
-from tests import exported as e
-from tests.exported import Points, list_series, list_values, read_raw
+from tests.helpers import export_packages as e
+from tests.helpers.export_packages import Points, list_series, list_values, read_raw
 
 Series = dict[str, Points | None]  # by name of a trace; None: points that no record states
 

@@ -41,8 +41,8 @@ from specviz.web.serving_limits import near_tie_figures
 from specviz.web.speed import plan_figures as speed
 from specviz.web.speed import surface_figures
 from specviz.web.whole_text import figures as text_figures
-from tests import exported as e
-from tests.fresh import run_fresh
+from tests.helpers import export_packages as e
+from tests.helpers.fresh_process import run_fresh
 
 
 @cache

@@ -23,7 +23,7 @@ import pytest
 from streamlit.proto.Element_pb2 import Element
 
 from tests.browser.serve import ROOT
-from tests.web_pair import write_opening
+from tests.helpers.web_pair import write_opening
 from tools.load.visits import Visitor
 
 PATIENT = 180.0  # s

@@ -15,7 +15,7 @@ from specviz.figures.pages_and_glossary import PAGES
 from specviz.figures.preview import FRONT
 from specviz.figures.theme import MEANINGS, read_meanings
 from specviz.records import ASSETS
-from tests import written_cases
+from tests.helpers import written_cases
 
 NAMES = sorted(path.parent.relative_to(COMPONENTS).as_posix() for path in COMPONENTS.rglob("main.js"))
 ENTRIES = [*(f"{name}/main.js" for name in NAMES), "classroom/page.js"]  # the last is the students' page

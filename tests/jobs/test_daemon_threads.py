@@ -10,7 +10,7 @@ from concurrent.futures import wait
 import pytest
 
 from specviz.jobs.daemon_threads import DaemonThreadPool, run_in_thread
-from tests.fresh import ROOT
+from tests.helpers.fresh_process import ROOT
 
 
 def test_results_and_errors_are_in_the_futures_of_their_calls():

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 
 import { uniformText, difference, digits, number, ofHundred, percent, readUniform, seconds, settled, typedUniform } from "../../assets/components/lib/numbers.js";
-import cases from "../written_cases.json" with { type: "json" };
+import cases from "../helpers/written_cases.json" with { type: "json" };
 
 test("a probability is written as Python writes it", () => {
   for (const [x, places, written] of cases.numbers) assert.equal(number(x, places), written, `${x} to ${places} places`);

@@ -12,7 +12,7 @@ import { listWrittenTokens } from "../../assets/components/one_round/chain.js";
 import { changeSpeed, clampCursor, computeOpeningTime, computeStepTime, findStep, formatCursor, moveCursor } from "../../assets/components/one_round/cursor.js";
 import { describeFrame, getChipState, isAccepted, compareMoved } from "../../assets/components/one_round/decisions.js";
 import { NARROW, choosePanelBeside, planRuler, planScene, plotIn, slot } from "../../assets/components/one_round/layout.js";
-import written from "../written_cases.json" with { type: "json" };
+import written from "../helpers/written_cases.json" with { type: "json" };
 
 const RUN = [3, 1, 4].map((count) => ({ steps: Array.from({ length: count }, (_, i) => ({ kind: i ? "look" : "pass", node: i ? i - 1 : null })) }));
 

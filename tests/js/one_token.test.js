@@ -8,8 +8,8 @@ import { formatBars } from "../../assets/components/one_token/controls.js";
 import { formatAddition, fitNumber, planPlot, chooseTop } from "../../assets/components/one_token/cards.js";
 import { computeEdge, compareRules, computeThreshold } from "../../assets/components/one_token/rules.js";
 import { describeHundred } from "../../assets/components/one_token/words.js";
-import cases from "../token_cases.json" with { type: "json" };
-import written from "../written_cases.json" with { type: "json" };
+import cases from "../helpers/token_cases.json" with { type: "json" };
+import written from "../helpers/written_cases.json" with { type: "json" };
 
 const ROUNDING = 1e-15; // both sides are float64 sums of at most eight numbers
 

@@ -5,7 +5,7 @@ import test from "node:test";
 
 import { readCursor, readState } from "../../assets/components/static_site/links.js";
 import { explainLeftOut } from "../../assets/components/static_site/frame.js";
-import cases from "../written_cases.json" with { type: "json" };
+import cases from "../helpers/written_cases.json" with { type: "json" };
 
 const PLACES = ["1.1", "1.2", "2.1"];
 const PRESETS = cases.presets.map(([id, p, q]) => ({ id, p, q }));

@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import Gemma3Config, Gemma3ForConditionalGeneration, Gemma3TextConfig, MambaConfig, MambaForCausalLM
 
-from tests.pairs import build_tiny_model
+from tests.helpers.tiny_pairs import build_tiny_model
 
 WEIGHTS = "model.safetensors"
 

@@ -22,9 +22,9 @@ from specviz.settings import Settings
 from specviz.trace import Trace
 from specviz.verification.token import TokenRule
 from specviz.web.one_round.payload import build_round_payload
-from tests.encoder_decoders import GERMAN, MARKED_KINDS
 from tests.evidence.analytic.test_analytic import is_within_rounding
-from tests.pairs import TEXT
+from tests.helpers.encoder_decoders import GERMAN, MARKED_KINDS
+from tests.helpers.tiny_pairs import TEXT
 
 WORDS = (TEXT[0] + GERMAN).split()
 

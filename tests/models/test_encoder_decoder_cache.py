@@ -21,10 +21,10 @@ from specviz.verification.draft_tree import DraftTree, build_empty_tree
 from specviz.verification.token import TokenRule
 from specviz.verification.warp import warp
 from tests.decoding.test_attack_distributions import enumerate_texts, measure_distance
-from tests.encoder_decoders import KINDS, MARKED_KINDS, NEAR, build_tiny_encoder_decoder
+from tests.helpers.encoder_decoders import KINDS, MARKED_KINDS, NEAR, build_tiny_encoder_decoder
+from tests.helpers.toy_tables import Siblings, World
 from tests.models.test_cache import V, continue_text, draw_block, find_path
 from tests.oracle.token_rule import target_distribution
-from tests.tables import Siblings, World
 
 PROMPT = (7, 8, 9, 10, 4, 1)
 SHAPES = (("chain", 1), ("tree", 1), ("chain", 3), ("tree", 3))

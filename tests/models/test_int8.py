@@ -24,8 +24,8 @@ from specviz.models.fast_llama.passes import open_pass
 from specviz.randomness import Prefix
 from specviz.settings import Settings
 from specviz.verification.draft_tree import DraftTree
+from tests.helpers.tiny_pairs import build_tiny_model
 from tests.models.test_cache import build_network
-from tests.pairs import build_tiny_model
 
 TEXT = tuple((7 * n * n + 3 * n) % 260 for n in range(60))
 

@@ -15,8 +15,8 @@ from specviz.models.pairs.mapped import MappedPair
 from specviz.records import load_toml
 from specviz.settings import Settings
 from specviz.speed.prediction.preflight import check_pair
+from tests.helpers.tiny_pairs import build_tiny_model
 from tests.models.kinds import BUILDERS, build_kind, write_adapter
-from tests.pairs import build_tiny_model
 
 KINDS = {one["key"]: one for one in load_toml("model_kinds")["kind"]}
 PROMPT = "Once upon a time there was a little rabbit who lived in a wood. He was hungry"

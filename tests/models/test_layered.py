@@ -22,9 +22,9 @@ from specviz.verification.token import TokenRule
 from specviz.verification.warp import warp
 from tests.decoding.test_attack_caches import build_network, compute_fresh_distribution
 from tests.decoding.test_attack_distributions import enumerate_texts, measure_distance
+from tests.helpers.toy_tables import World
 from tests.models.test_cache import GROUPED, WINDOW, V, continue_text, draw_block, find_path
 from tests.oracle.token_rule import target_distribution
-from tests.tables import World
 
 LAYERS, PLAIN = 4, Settings()
 GEMMA3 = {

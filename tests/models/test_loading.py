@@ -21,7 +21,7 @@ from specviz.models.pairs.mapped import MappedPair
 from specviz.settings import Settings
 from specviz.speed.prediction import preflight
 from specviz.training.card import write_hashes
-from tests.pairs import build_tiny_model, write_pair
+from tests.helpers.tiny_pairs import build_tiny_model, write_pair
 
 CPU = (torch.device("cpu"), torch.float32)
 

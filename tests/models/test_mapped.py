@@ -35,9 +35,9 @@ from specviz.verification.draft_tree import build_empty_tree
 from specviz.verification.token import TokenRule
 from specviz.verification.warp import warp
 from tests.evidence.analytic.test_analytic import is_within_rounding
-from tests.foreign import SHARED, build_mapped_table, spell, write_foreign_pair
-from tests.pairs import TEXT, build_tiny_model
-from tests.tables import draw_distribution, model, remember
+from tests.helpers.foreign_pairs import SHARED, build_mapped_table, spell, write_foreign_pair
+from tests.helpers.tiny_pairs import TEXT, build_tiny_model
+from tests.helpers.toy_tables import draw_distribution, model, remember
 
 PROMPT = (0, 1)
 WARPERS = ({}, {"temperature": 0.0}, {"temperature": 0.6}, {"top_k": 2}, {"top_p": 0.7}, {"min_p": 0.4})

@@ -23,9 +23,9 @@ from specviz.settings import Settings
 from specviz.verification.draft_tree import DraftTree
 from specviz.verification.token import TokenRule
 from specviz.verification.warp import warp
-from tests.pairs import build_tiny_model
-from tests.tables import draw_distribution
-from tests.tables import model as remembered
+from tests.helpers.tiny_pairs import build_tiny_model
+from tests.helpers.toy_tables import draw_distribution
+from tests.helpers.toy_tables import model as remembered
 
 V = 3
 PROCESSORS = {

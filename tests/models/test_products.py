@@ -24,7 +24,7 @@ from specviz.randomness import Prefix
 from specviz.settings import Settings
 from specviz.verification.draft_tree import build_empty_tree
 from tests.evidence.analytic.test_analytic import HELD_OUT, is_within_rounding
-from tests.pairs import build_tiny_model
+from tests.helpers.tiny_pairs import build_tiny_model
 
 MATRICES = ("all", "out", "entering", "down")  # of a layer
 COUNTS = (1, 2, 3, 4, 5, 8, 9, 17, 40)

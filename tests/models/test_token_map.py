@@ -12,9 +12,9 @@ import pytest
 
 from specviz.models.pairs.token_map import Side, build_token_map
 from specviz.models.pairs.tokens import is_byte, list_special_ids, read_token_bytes, read_vocabulary_bytes
-from tests.foreign import OTHER, build_word_pieces, train_byte_level
+from tests.helpers.foreign_pairs import OTHER, build_word_pieces, train_byte_level
+from tests.helpers.tiny_pairs import TEXT
 from tests.models.test_tokens import TEXTS
-from tests.pairs import TEXT
 
 TEXTS = [*TEXTS[:-1], TEXT[0], OTHER[0]]
 

@@ -26,8 +26,8 @@ from specviz.settings import GAMMA_MAX, Settings
 from specviz.theory import compute_wall_clock_factor
 from specviz.verification.overlap import compute_overlap
 from specviz.verification.token import TokenRule, compute_acceptance_probability
-from tests.proposer_cases import build_case_world
-from tests.tables import FixedTree, RecordingRandomness, model, pair
+from tests.helpers.proposer_cases import build_case_world
+from tests.helpers.toy_tables import FixedTree, RecordingRandomness, model, pair
 
 PROMPT = (0,)
 V = 4

@@ -8,7 +8,7 @@ import pytest
 from specviz.proposers.trees.budget import BudgetTree, RankedTree
 from specviz.randomness import PhiloxRandomness, Prefix, Purpose
 from specviz.verification.draft_tree import ROOT, compute_node_depth, find_children
-from tests.tables import RecordingRandomness, model, pair
+from tests.helpers.toy_tables import RecordingRandomness, model, pair
 
 PROMPT = (0, 1)
 

@@ -41,12 +41,12 @@ from specviz.verification.k_sequential import SequentialRule
 from specviz.verification.token import TokenRule
 from specviz.verification.warp import build_one_hot, warp
 from tests.evidence.analytic.test_analytic import HELD_OUT, is_within_rounding
+from tests.helpers.proposer_cases import remove_marks
+from tests.helpers.round_cases import enumerate_written, run_three_rounds
+from tests.helpers.tiny_pairs import build_tiny_model
+from tests.helpers.toy_tables import RecordingRandomness, draw_distribution, model
+from tests.helpers.toy_tables import pair as tables
 from tests.models.test_cache import build_network
-from tests.pairs import build_tiny_model
-from tests.proposer_cases import remove_marks
-from tests.rounds import enumerate_written, run_three_rounds
-from tests.tables import RecordingRandomness, draw_distribution, model
-from tests.tables import pair as tables
 
 PROMPT = "Once upon a time there was a bear"
 TEXT = "Once upon a time there was a bear who lived in the wood. He ran to the river to look for the rabbit, and he was hungry. "

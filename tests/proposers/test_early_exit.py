@@ -30,11 +30,11 @@ from specviz.randomness import PhiloxRandomness
 from specviz.settings import Settings
 from specviz.verification.token import TokenRule
 from tests.evidence.analytic.test_analytic import HELD_OUT, is_within_rounding
+from tests.helpers.proposer_cases import remove_marks
+from tests.helpers.tiny_pairs import build_tiny_model
+from tests.helpers.toy_tables import RecordingRandomness
 from tests.models.test_cache import build_network
 from tests.models.test_layered import KeepsRejected
-from tests.pairs import build_tiny_model
-from tests.proposer_cases import remove_marks
-from tests.tables import RecordingRandomness
 
 EARLY = Settings(proposer="early-exit", exit_layer=1, gamma=3)
 TEXT = "Once upon a time there was a bear who lived in the wood. He ran to the river to look for the rabbit, and he was hungry. "

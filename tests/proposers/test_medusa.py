@@ -33,10 +33,10 @@ from specviz.verification.draw import draw_tokens
 from specviz.verification.k_sequential import SequentialRule
 from specviz.verification.token import TokenRule
 from specviz.verification.warp import build_one_hot, warp
-from tests.proposer_cases import remove_marks
-from tests.rounds import enumerate_written
-from tests.tables import RecordingRandomness, model
-from tests.tables import pair as tables
+from tests.helpers.proposer_cases import remove_marks
+from tests.helpers.round_cases import enumerate_written
+from tests.helpers.toy_tables import RecordingRandomness, model
+from tests.helpers.toy_tables import pair as tables
 
 WIDTH, V, COUNT = 4, 3, 3
 

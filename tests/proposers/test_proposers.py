@@ -24,9 +24,9 @@ from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
 from specviz.verification.draft_tree import ROOT, compute_node_depth, find_children
 from specviz.verification.token import TokenRule
-from tests.proposer_cases import CASES, SAME_DISTRIBUTION, TREES, build_case_world, list_rules
-from tests.rounds import compute_tokens_per_pass
-from tests.tables import RecordingRandomness, model, pair
+from tests.helpers.proposer_cases import CASES, SAME_DISTRIBUTION, TREES, build_case_world, list_rules
+from tests.helpers.round_cases import compute_tokens_per_pass
+from tests.helpers.toy_tables import RecordingRandomness, model, pair
 
 PROMPT = (0, 1)
 JUDGED = [(name, rule) for name in CASES for rule in list_rules(name)]

@@ -20,9 +20,9 @@ from specviz.settings import SIBLINGS, Settings
 from specviz.verification.draft_tree import ROOT
 from specviz.verification.draw import draw_tokens
 from specviz.verification.token import TokenRule
-from tests.proposer_cases import CASES
-from tests.rounds import run_three_rounds
-from tests.tables import RecordingRandomness
+from tests.helpers.proposer_cases import CASES
+from tests.helpers.round_cases import run_three_rounds
+from tests.helpers.toy_tables import RecordingRandomness
 
 LARGER = {
     "tree, its own shape": {"proposer": "tree"},

@@ -17,8 +17,8 @@ from specviz.proposers.teaching import ReversedDraft, build_uniform_distribution
 from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import LOOKUP_TOKENS, Settings
 from specviz.verification.draft_tree import build_empty_tree
-from tests.proposer_cases import TablePair
-from tests.tables import model, pair
+from tests.helpers.proposer_cases import TablePair
+from tests.helpers.toy_tables import model, pair
 
 # The text so far ---------------------------------------------------------------------------------------------------------------
 

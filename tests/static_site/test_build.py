@@ -36,7 +36,7 @@ from specviz.static_site.document import (
     build_policy,
     pack_json,
 )
-from tests.fresh import run_fresh
+from tests.helpers.fresh_process import run_fresh
 
 FIRST_LOAD = 400_000  # bytes, compressed
 LIVE = "https://example.org/sv/"  # of the app

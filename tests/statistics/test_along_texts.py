@@ -21,7 +21,7 @@ from specviz.statistics.along_texts import (
     run_tests_along_texts,
 )
 from specviz.statistics.quadratic_form import compute_quadratic_form_tail
-from tests.chance import SEED
+from tests.helpers.chance_bands import SEED
 
 VOCABULARY, CLASSES = 40, 5
 RUNS, LEVEL = 200, 0.05

@@ -21,7 +21,7 @@ from specviz.statistics.goodness import compute_chi_square, compute_conditional_
 from specviz.statistics.positions import compute_rate_test, compute_transform_test
 from specviz.statistics.random_streams import RandomUse, make_generator
 from specviz.verification.token import TokenRule
-from tests.tables import model, pair
+from tests.helpers.toy_tables import model, pair
 
 N, LENGTH, ALPHA = 3000, 3, 0.01
 V = 5

@@ -21,7 +21,7 @@ from specviz.proposers.no_draft import NoDraft
 from specviz.randomness import PhiloxRandomness
 from specviz.settings import Settings
 from specviz.verification.token import TokenRule
-from tests.tables import model, pair
+from tests.helpers.toy_tables import model, pair
 
 pytestmark = pytest.mark.slow
 

@@ -16,8 +16,8 @@ from specviz.statistics.goodness import (
     compute_conditional_chi_square,
     compute_g_test,
 )
-from tests.cells import pool_cells
-from tests.chance import SEED, build_least_favorable, build_zipf, is_in_band
+from tests.helpers.cells import pool_cells
+from tests.helpers.chance_bands import SEED, build_least_favorable, build_zipf, is_in_band
 from tests.statistics.many import compute_conditional_p_values, compute_p_values
 
 THIRDS = np.full(3, 1 / 3)

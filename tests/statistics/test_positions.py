@@ -13,7 +13,7 @@ from specviz.statistics.positions import (
     compute_transform_test,
     transform_to_uniform,
 )
-from tests.chance import SEED, build_zipf, is_in_band
+from tests.helpers.chance_bands import SEED, build_zipf, is_in_band
 from tests.statistics.many import compute_transform_p_values
 
 

@@ -20,7 +20,7 @@ from specviz.statistics.power import (
     find_detectable_rate,
     find_detectable_tv,
 )
-from tests.chance import SEED, build_least_favorable, build_zipf, is_in_band
+from tests.helpers.chance_bands import SEED, build_least_favorable, build_zipf, is_in_band
 from tests.statistics.many import compute_p_values
 
 

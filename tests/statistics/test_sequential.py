@@ -12,7 +12,7 @@ from specviz.errors import EvidenceError
 from specviz.statistics.goodness import compute_chi_square
 from specviz.statistics.power import find_detectable_tv
 from specviz.statistics.sequential import InterimSchedule
-from tests.chance import SEED, build_least_favorable, build_zipf, is_in_band
+from tests.helpers.chance_bands import SEED, build_least_favorable, build_zipf, is_in_band
 from tests.statistics.many import compute_p_values
 
 

@@ -8,7 +8,7 @@ from scipy import stats
 
 from specviz.errors import EvidenceError
 from specviz.statistics.total_variation import compute_mean_deviation, compute_null_band, compute_total_variation
-from tests.chance import SEED, build_zipf, is_in_band
+from tests.helpers.chance_bands import SEED, build_zipf, is_in_band
 
 
 def test_three_cells_by_hand():

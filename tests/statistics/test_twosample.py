@@ -13,7 +13,7 @@ from specviz.statistics.twosample import (
     compute_permutation_test,
     find_shared_beginnings,
 )
-from tests.chance import SEED, build_least_favorable, build_zipf, is_in_band
+from tests.helpers.chance_bands import SEED, build_least_favorable, build_zipf, is_in_band
 from tests.statistics.many import compute_homogeneity_p_values
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 
-from tests.cpu_budgets import BUDGETS, COLLECTION, format_budgets, sum_by_folder
+from tests.helpers.cpu_budgets import BUDGETS, COLLECTION, format_budgets, sum_by_folder
 
 TESTS = Path(__file__).resolve().parents[1]
 

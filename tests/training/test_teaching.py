@@ -27,7 +27,7 @@ from specviz.training.losses import (
     unroll_two_steps,
 )
 from specviz.training.students import TrainableEagle, TrainableExit, TrainableHeads
-from tests.pairs import TEXT, build_tiny_model
+from tests.helpers.tiny_pairs import TEXT, build_tiny_model
 
 P, Q = torch.tensor([[0.5, 0.25, 0.25]]), torch.tensor([[0.2, 0.5, 0.3]])
 

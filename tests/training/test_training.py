@@ -13,7 +13,7 @@ from specviz.errors import TrainingError
 from specviz.training import loop, pair_training
 from specviz.training.corpus import END_OF_TEXT, Batches, read_works, train_tokenizer
 from specviz.training.loop import Schedule, round_to_bfloat16, train
-from tests.pairs import TEXT, build_tiny_model
+from tests.helpers.tiny_pairs import TEXT, build_tiny_model
 
 WORKS = [np.arange(1, 200, dtype=np.uint16) % 290 + 1, np.arange(50, 400, dtype=np.uint16) % 290 + 1]
 

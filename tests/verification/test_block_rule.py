@@ -27,10 +27,10 @@ from specviz.settings import Settings
 from specviz.verification.block import BlockRule, compute_block_weights
 from specviz.verification.draft_tree import DraftTree
 from specviz.verification.token import TokenRule
+from tests.helpers.round_cases import compute_tokens_per_pass
+from tests.helpers.toy_tables import DRAFTS, RecordingRandomness, ScriptedRandomness, Siblings, model, pair
 from tests.oracle import token_rule
 from tests.oracle.other_rules import BlockVerification, constant
-from tests.rounds import compute_tokens_per_pass
-from tests.tables import DRAFTS, RecordingRandomness, ScriptedRandomness, Siblings, model, pair
 
 PROMPT = (0,)
 THIRDS = (F(1, 3), F(2, 3)), (F(2, 3), F(1, 3))

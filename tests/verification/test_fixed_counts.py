@@ -33,12 +33,12 @@ from specviz.verification.block import BlockRule
 from specviz.verification.draft_tree import ROOT, compute_node_depth
 from specviz.verification.k_sequential import SequentialRule
 from specviz.verification.token import TokenRule
+from tests.helpers.proposer_cases import CASES, TREES, build_case_world, list_rules
+from tests.helpers.round_cases import enumerate_blocks, enumerate_written
+from tests.helpers.toy_tables import model, pair
 from tests.oracle.other_rules import BlockVerification
 from tests.oracle.token_rule import decoder_distribution
 from tests.oracle.token_rule import target_distribution as distribution_on_fractions
-from tests.proposer_cases import CASES, TREES, build_case_world, list_rules
-from tests.rounds import enumerate_blocks, enumerate_written
-from tests.tables import model, pair
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PROMPT = (0, 1)

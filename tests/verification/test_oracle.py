@@ -9,8 +9,8 @@ from fractions import Fraction
 
 import pytest
 
+from tests.helpers.toy_tables import DRAFTS, build_one_hot, draw_distribution, pair, remember
 from tests.oracle.token_rule import Algorithm1, beta, decoder_distribution, target_distribution, tokens_per_round, total_variation
-from tests.tables import DRAFTS, build_one_hot, draw_distribution, pair, remember
 
 V = 3
 SEEDS = range(5)

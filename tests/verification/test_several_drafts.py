@@ -29,9 +29,9 @@ from specviz.verification.k_sequential import (
     compute_sequential_residual,
 )
 from specviz.verification.token import TokenRule
+from tests.helpers.toy_tables import DRAFTS, FixedTree, RecordingRandomness, Siblings, draw_distribution, join_trees, model, pair
 from tests.oracle import token_rule
 from tests.oracle.other_rules import Distinct, Sequential
-from tests.tables import DRAFTS, FixedTree, RecordingRandomness, Siblings, draw_distribution, join_trees, model, pair
 
 PROMPT = (0,)
 SHAPES = ((2,), (3,), (2, 1), (2, 2))

@@ -22,8 +22,7 @@ from specviz.settings import Settings
 from specviz.trace import Decision, Ending, Outcome
 from specviz.verification.draft_tree import DraftTree
 from specviz.verification.token import TokenRule, accepts, compute_acceptance_probability
-from tests.oracle.token_rule import Algorithm1, decoder_distribution, target_distribution
-from tests.tables import (
+from tests.helpers.toy_tables import (
     DRAFTS,
     LAST_PLACE,
     FixedTree,
@@ -41,6 +40,7 @@ from tests.tables import (
     pair,
     remember,
 )
+from tests.oracle.token_rule import Algorithm1, decoder_distribution, target_distribution
 
 V = 3
 REMAINING = 50  # remaining tokens, more than any test here writes: the length cap has tests of its own

@@ -22,8 +22,8 @@ from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
 from specviz.verification.registry import RULES
 from specviz.verification.typical import TypicalRule, compute_typical_bound
+from tests.helpers.toy_tables import FixedTree, Siblings, model, pair
 from tests.oracle.other_rules import constant
-from tests.tables import FixedTree, Siblings, model, pair
 
 PROMPT, EPSILON = (0,), 0.09
 P, Q = (F(60, 100), F(34, 100), F(5, 100), F(1, 100)), (F(1, 4),) * 4

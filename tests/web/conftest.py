@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from specviz.web.hosting.server_options import ServerOptions, load_options
-from tests.fresh import scan_packages_once
+from tests.helpers.fresh_process import scan_packages_once
 
 scan_packages_once()
 _STATES = itertools.count()

@@ -22,10 +22,10 @@ from specviz.web.hosting import cache, warmup
 from specviz.web.one_round import export as round_export
 from specviz.web.speed import export as speed_export
 from specviz.web.speed import work as speed_work
-from tests.encoder_decoders import write_encoder_decoders
+from tests.helpers.encoder_decoders import write_encoder_decoders
+from tests.helpers.pages import settle
+from tests.helpers.tiny_pairs import TEXT
 from tests.models.test_families import build_config
-from tests.pages import settle
-from tests.pairs import TEXT
 from tests.web.one_round.test_page import read_stage
 
 pytestmark = pytest.mark.slow

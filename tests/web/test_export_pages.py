@@ -32,7 +32,7 @@ from specviz.web.one_round.export import build_round_package
 from specviz.web.one_token.export import RECORDED_FILES, TOKEN_FILES, build_shown_package, build_token_package, describe_origin
 from specviz.web.one_token.payload import PRESETS, build_token_payload
 from specviz.web.one_token.state import read_reported_state
-from tests.fresh import run_fresh
+from tests.helpers.fresh_process import run_fresh
 
 ROOT = Path(__file__).resolve().parents[2]
 TRACE = Trace.from_json((ROOT / "assets" / "traces" / "opening.json").read_text(encoding="utf-8"))

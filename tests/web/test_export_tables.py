@@ -19,8 +19,8 @@ from specviz.evidence.serving_setups.records import SETUPS as SERVED
 from specviz.glyphs import build_glyphs, name_token, read_piece
 from specviz.speed.records.word_kinds import KINDS
 from specviz.theory import compute_wall_clock_factor
-from tests import exported as e
-from tests.exported import assert_cells, list_interval, read_raw, read_table
+from tests.helpers import export_packages as e
+from tests.helpers.export_packages import assert_cells, list_interval, read_raw, read_table
 
 SPOKEN = {True: "True", False: "False", None: "not checked"}
 

@@ -133,7 +133,7 @@ def collect_times(guests: Sequence[Visitor]) -> dict[str, list[float]]:
 async def measure_crowd(server: LoadServer, visitors: int, lookers: int, reading: float) -> tuple[str, bool]:
     """All parts after each other, as markdown, and whether everybody got what they asked for and foreign load made nothing collapse."""
     await time_lone_rounds(Visitor(), server.address)  # the models are loaded, the pages have been met
-    await server.wait_for_workers()
+    await asyncio.to_thread(server.wait_for_workers)
     quiet = await time_lone_rounds(Visitor(1), server.address)
     with keep_cores_busy():
         crowded = await time_lone_rounds(Visitor(2), server.address)

@@ -212,7 +212,7 @@ async def run_lesson(server: LoadServer, students: int) -> tuple[list[StudentPho
         WallClient(page="classroom", link=f"wall={code}"),
     )
     delays: dict[str, list[float]] = defaultdict(list)
-    await server.wait_for_workers()
+    await asyncio.to_thread(server.wait_for_workers)
     before = server.read_cpu_seconds()
     async with wall.open_tab(server.address):
         await wall.settle()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import subprocess
 import sys
+import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -62,11 +62,13 @@ class LoadServer:
             found |= more
         return found
 
-    async def wait_for_workers(self) -> None:
-        """Return when its workers are ready: until then they take processor time for their own start."""
-        async with asyncio.timeout(READY_TIMEOUT):
-            while await asyncio.to_thread(self.count_workers) == 0:
-                await asyncio.sleep(0.5)
+    def wait_for_workers(self) -> None:
+        """Return when its workers are ready: until then they take processor time for their own start. Raises SpecvizError if they never are."""
+        latest = time.monotonic() + READY_TIMEOUT
+        while self.count_workers() == 0:
+            if time.monotonic() > latest:
+                raise SpecvizError(f"the server had no worker ready within {READY_TIMEOUT:g} s.")
+            time.sleep(0.5)
 
     def count_workers(self) -> int:
         """How many are ready, as /metrics says."""

@@ -39,7 +39,7 @@ KEY_SCRIPT = """(key) => new Promise((done) => {
 })"""
 BARS_SCRIPT = """() => {
     const found = (root) => [
-        ...root.querySelectorAll(".share"),
+        ...root.querySelectorAll(".cells .strip"),
         ...[...root.querySelectorAll("*")].flatMap((one) => (one.shadowRoot ? found(one.shadowRoot) : [])),
     ];
     return found(document).map((bar) => bar.getAttribute("style")).join();
@@ -140,8 +140,8 @@ def count_frames(walk: Walk, browser: Browser, address: str) -> None:
 
 
 def open_page(browser: Browser, address: str) -> Page:
-    """Open *One round* and wait until it stands."""
-    page = browser.new_context(viewport={"width": 1366, "height": 768}).new_page()
+    """Open *One round* and wait until it stands. Motion is reduced: how long a picture moves is no wait for the server."""
+    page = browser.new_context(viewport={"width": 1366, "height": 768}, reduced_motion="reduce").new_page()
     page.set_default_timeout(TIMEOUT)
     page.goto(f"{address}/one_round")
     page.locator(DRAWN).wait_for()
@@ -178,12 +178,15 @@ def time_texts(walk: Walk, page: Page, address: str, times: int) -> None:
         lanes = page.locator(".stage.whole")
         lanes.wait_for()
         page.get_by_role("button", name="Your own text").click()
+        write = page.locator(".st-key-whole_text-write button").first
+        write.click(trial=True)  # the panel has opened and stands still
         with walk.time_action(TOKEN):
-            page.locator(".st-key-whole_text-write button").first.click()
+            write.click()
             page.wait_for_function(
                 "([node, n]) => node.isConnected && node.querySelector('.given')?.textContent.includes(`${n} bears`) && node.querySelector('.lane .token')",
                 arg=[lanes.element_handle(), n], polling="raf",
             )  # fmt: skip
+        page.keyboard.press("Escape")  # closes the panel, which may lie over the button
         stop = page.get_by_role("button", name="Stop")
         if stop.count():
             stop.first.click()
@@ -323,7 +326,7 @@ def run_walk(times: int, cold: int, parts: set[str], log: Callable[[str], None])
             log(f"cold {n + 1} of {cold}")
         with start_server(Path(folder) / "warm.log") as server:
             page = open_page(browser, server.address)
-            page.wait_for_timeout(20_000)  # until the workers have read the weights
+            server.wait_for_workers()
             for part, work in list_parts(walk, browser, page, server, times).items():
                 if part in parts:
                     work()

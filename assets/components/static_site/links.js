@@ -1,5 +1,5 @@
 // What an address asks for, read as the app reads it (web/one_round/payload.py, web/one_token/state.py). One table of cases,
-// tests/written_cases.json, holds both to the same answers.
+// tests/helpers/written_cases.json, holds both to the same answers.
 
 import { GRID } from "../lib/arithmetic.js";
 

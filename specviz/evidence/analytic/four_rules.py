@@ -2,7 +2,7 @@
 
 Both positions have the same p and the same q, whatever stands before. The pairs of draft tokens are enumerated, so every number is
 exact in float64, no sample. Acceptance bounds and residuals are those of verification/. The page recomputes the
-same in the browser; one table of cases (tests/token_cases.json) holds both.
+same in the browser; one table of cases (tests/helpers/token_cases.json) holds both.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ import logging
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from specviz.errors import ClusterError
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from specviz.models.pairs.loading import LoadedPair
 
 NICE = 5  # niceness of worker processes, so that the process that draws pages goes first
+FIRST_SAMPLES, FIRST_TOKENS = 100, 2  # of a worker's first call: enough to read all weights, and done within a moment
 
 _caller: RemoteCaller | None = None
 
@@ -64,7 +66,10 @@ def _open_cluster() -> Iterator[None]:
 
 
 def start_workers(settings: Settings) -> None:
-    """Start the server's workers, if it has any, and load the pair that the settings name in each. Returns when they are ready."""
+    """Start the server's workers, if it has any, and load the pair that the settings name in each. Returns when they are ready.
+
+    A worker is ready once it has drawn a few short samples, however long the texts of the settings are.
+    """
     global _caller
     if load_options().worker_processes and not load_options().cluster:
         from specviz.jobs.processes import ProcessWorker
@@ -79,9 +84,10 @@ def start_workers(settings: Settings) -> None:
     from specviz.evidence.decoder import SHARED
     from specviz.evidence.sampling.session import SamplingSpec, ShardRange, draw_shard
 
-    first = SamplingSpec("speculative", SHARED, settings, tuple(_load_pair(settings).encode(settings.prompt)))
+    short = replace(settings, max_new_tokens=min(FIRST_TOKENS, settings.max_new_tokens))
+    first = SamplingSpec("speculative", SHARED, short, tuple(_load_pair(settings).encode(settings.prompt)))
     try:
-        _caller.warm_up(draw_shard, settings, (first, ShardRange(0, 100)))
+        _caller.warm_up(draw_shard, settings, (first, ShardRange(0, FIRST_SAMPLES)))
     except ClusterError as error:
         logging.getLogger(__name__).warning("there are no workers, so this process does their work: %s", error)
 

@@ -1,7 +1,7 @@
 """JSON of the page Why it is exact: presets and recorded distributions over the next token.
 
 The browser computes the results of a dragged distribution (assets/components/one_token/). One table of cases keeps its arithmetic
-equal to Python's (tests/token_cases.py).
+equal to Python's (tests/helpers/token_cases.py).
 """
 
 from __future__ import annotations

@@ -37,12 +37,12 @@ from specviz.randomness import PhiloxRandomness
 from specviz.settings import Settings
 from specviz.statistics.finding import ALPHA
 from specviz.verification.token import TokenRule
-from tests import tables
 from tests.audit.served import PROMPT, build_settings, draw_after_one_token, draw_from_tables, draw_mistaken_samples
-from tests.chance import SEED
+from tests.helpers import toy_tables
+from tests.helpers.chance_bands import SEED
 
 SETTINGS, IDS = Settings(gamma=2, max_new_tokens=3), (0, 1)
-OPEN = open_tables(*tables.pair("random", 5, 6, 40))
+OPEN = open_tables(*toy_tables.pair("random", 5, 6, 40))
 SIMILAR = {"R5": ("one-hot-residual",)}  # every token of the tiny pair is unlikely, so p without one of them is nearly p
 SLOW = pytest.mark.slow  # named on tables, below and in test_known_mistakes.py
 MADE = (

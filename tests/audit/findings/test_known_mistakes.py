@@ -34,7 +34,7 @@ from specviz.evidence.analytic.enumeration import compute_text_tv, enumerate_out
 from specviz.evidence.mistakes.components import ChangedModel, concentrate_on_argmax
 from specviz.evidence.mistakes.registry import MISTAKES, OTHER_TEXT, PENALTY, drop_warpers, open_tables
 from specviz.settings import Settings
-from tests import tables
+from tests.helpers import toy_tables
 from tests.oracle import mistakes as oracle
 
 PROMPT, LENGTH = (0, 1), 3
@@ -104,7 +104,7 @@ def test_a_known_mistake_has_the_distribution_that_the_mutant_writes(name, greed
     )
     vocabulary = 4 if settings.top_k else 3
     for seed in seeds:
-        open_ = open_tables(*tables.pair("random", seed, vocabulary, 12))
+        open_ = open_tables(*toy_tables.pair("random", seed, vocabulary, 12))
         reading, ways = list_mistakes(open_, settings, vocabulary)
         inherent = name in ("R1", "R3", "R20", "R21")
         one = next(one for one in ways if one.id == name and one.greedy is (greedy or inherent) and one.factor in (None, 0.5))
@@ -117,7 +117,7 @@ def test_a_known_mistake_has_the_distribution_that_the_mutant_writes(name, greed
 def test_a_gate_off_by_one_on_a_greedy_draft_accepts_what_it_believes_impossible():
     """By fractions: the production rule never meets a draft token of q = 0, but servers divide by it and accept."""
     for seed in range(3):
-        p, q = tables.pair("random", seed, 3, 12)
+        p, q = toy_tables.pair("random", seed, 3, 12)
         reading, ways = list_mistakes(open_tables(p, q), Settings(gamma=2, max_new_tokens=LENGTH), 3, oracle.PROMPT)
         one = next(one for one in ways if one.id == "gate" and one.greedy)
         sure = lambda ids, q=q: oracle.certain(q(ids))  # noqa: E731
@@ -128,7 +128,7 @@ def test_a_gate_off_by_one_on_a_greedy_draft_accepts_what_it_believes_impossible
 
 def test_rows_of_another_request_are_averaged_by_where_it_stands():
     """By hand, where one token is drafted: sum over its rows r of w (q min(1, p / r) + (1 - sum of these) norm(max(p - r, 0)))."""
-    target, draft = open_tables(*tables.pair("random", 2, 3, 12))(Settings(gamma=1, max_new_tokens=LENGTH))
+    target, draft = open_tables(*toy_tables.pair("random", 2, 3, 12))(Settings(gamma=1, max_new_tokens=LENGTH))
     texts = np.array(list(product(range(3), repeat=LENGTH)) * MIN_SAMPLES_PER_PREFIX, dtype=np.int32)
     reading = build_prefix_table(
         target, draft, PROMPT, Samples(texts, Settings(gamma=1, max_new_tokens=LENGTH).to_record(), "all")
@@ -159,7 +159,7 @@ def test_every_mutant_is_compared_or_named_as_left_out():
 @pytest.mark.parametrize("temperature", (pytest.param(1.0, marks=pytest.mark.slow), 0.5))
 def test_whole_distributions_sum_to_one_and_agree_with_those_of_the_tokens_seen(temperature):
     settings = Settings(temperature=temperature, top_p=0.9, gamma=2, max_new_tokens=LENGTH)
-    reading, ways = list_mistakes(open_tables(*tables.pair("random", 7, 4, 100)), settings, 4)
+    reading, ways = list_mistakes(open_tables(*toy_tables.pair("random", 7, 4, 100)), settings, 4)
     assert {one.id for one in ways} == {*COVERED, *ONLY_GREEDY, SETTINGS} - {
         "R3",
         "penalty-twice",

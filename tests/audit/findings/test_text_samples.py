@@ -22,8 +22,8 @@ from specviz.evidence.sampling.certificate import ALTERED, check_certificate
 from specviz.evidence.testing import results
 from specviz.evidence.testing.hypothesis_tests import TestPlan
 from specviz.models.table import TableModel
-from tests import tables
 from tests.audit.served import build_settings, build_text_file, draw_mistaken_samples
+from tests.helpers import toy_tables
 
 END = 7
 PIECES = {0: b"a", 1: b"b", 2: b"ab", 3: b"ba", 4: "\u00e9".encode(), 5: b"\xc3", 6: b"\xa9", END: b"</s>"}  # 4 is 5 and 6
@@ -31,7 +31,7 @@ TOKENS, LENGTH, PROMPT = TokenBytes(PIECES, {END}), 3, (0,)
 
 
 def build_target(seed: int = 1) -> TableModel:
-    return tables.model(tables.pair("random", seed, len(PIECES), 60)[0], len(PIECES))
+    return toy_tables.model(toy_tables.pair("random", seed, len(PIECES), 60)[0], len(PIECES))
 
 
 def compute_by_hand(model: TableModel, held_back: bool) -> dict[str, float]:

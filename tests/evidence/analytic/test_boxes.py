@@ -40,8 +40,8 @@ from specviz.verification.comparison_log import listen_to_comparisons
 from specviz.verification.draw import draw_tokens
 from specviz.verification.k_sequential import SequentialRule
 from specviz.verification.token import TokenRule
-from tests.chance import SEED
-from tests.tables import draw_distribution, model, move_table, pair
+from tests.helpers.chance_bands import SEED
+from tests.helpers.toy_tables import draw_distribution, model, move_table, pair
 
 PROMPT, NONE = (0,), frozenset()
 

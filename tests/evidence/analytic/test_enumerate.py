@@ -27,9 +27,9 @@ from specviz.settings import Settings
 from specviz.verification.comparison_log import report_comparison
 from specviz.verification.registry import RULES
 from specviz.verification.token import TokenRule
+from tests.helpers.round_cases import compute_tokens_per_pass
+from tests.helpers.toy_tables import Siblings, draw_distribution, model, pair, remember
 from tests.oracle import token_rule
-from tests.rounds import compute_tokens_per_pass
-from tests.tables import Siblings, draw_distribution, model, pair, remember
 
 V = 3
 PROMPT = (0,)

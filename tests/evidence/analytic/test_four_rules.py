@@ -13,7 +13,7 @@ from itertools import product
 import pytest
 
 from specviz.evidence.analytic.four_rules import compare_four_rules
-from tests import token_cases
+from tests.helpers import token_cases
 
 REFERENCE = (
     (F(40, 100), F(30, 100), F(20, 100), F(7, 100), F(3, 100)),

@@ -13,8 +13,8 @@ from specviz.evidence.mistakes.components import BestOfDrawnProposer
 from specviz.evidence.mistakes.registry import MISTAKES, TOY_P, TOY_Q, open_tables
 from specviz.settings import Settings
 from specviz.verification.token import TokenRule
-from tests import tables
-from tests.mutated import list_distributions, matches_print, read_stated, sum_first_tokens
+from tests.helpers import toy_tables
+from tests.helpers.mutant_draws import list_distributions, matches_print, read_stated, sum_first_tokens
 from tests.oracle import token_rule
 from tests.oracle.mistakes import (
     best_drawn,
@@ -36,7 +36,7 @@ THIRDS = (F(1, 3), F(2, 3)), (F(2, 3), F(1, 3))
 THRESHOLDS = F(1, 4), F(1, 2), F(1)  # of block verification on them: 1/2 and 1 of one draft token, times these of a second
 
 
-def convert_to_fractions(one) -> tables.Table:
+def convert_to_fractions(one) -> toy_tables.Table:
     """A toy distribution or table in fractions, as its decimals say it."""
     table = one if callable(one) else lambda ids: one
     return lambda ids: tuple(F(str(float(mass))) for mass in table(ids))
@@ -148,7 +148,7 @@ def test_as_many_of_forty_tables_show_it_in_fractions(name):
     """Off at all, in fractions: unequal. In twelfths for every prefix, V = 3."""
     off = 0
     for seed in range(40):
-        p, q = tables.pair("random", seed, 3, 12)
+        p, q = toy_tables.pair("random", seed, 3, 12)
         round_, length, target = programs(p, q)[name]
         off += distribution_of(run(round_, length)) != compute_target_distribution(target, length)
     assert off == read_stated()[name].of_forty

@@ -31,8 +31,8 @@ from specviz.statistics.power import compute_noncentrality
 from specviz.verification.block import BlockRule
 from specviz.verification.draft_tree import build_empty_tree
 from specviz.verification.token import TokenRule
-from tests import tables
-from tests.mutated import (
+from tests.helpers import toy_tables
+from tests.helpers.mutant_draws import (
     PROMPT,
     build_pooled_cells,
     count_draws,
@@ -41,7 +41,7 @@ from tests.mutated import (
     read_stated,
     sum_first_tokens,
 )
-from tests.rounds import compute_tokens_per_pass
+from tests.helpers.round_cases import compute_tokens_per_pass
 
 RARELY = 1e-4
 SEEN_BY_DRAWS = [mutant.id for mutant in MISTAKES.values() if mutant.tier == "sampled"]
@@ -128,7 +128,7 @@ def test_r35_bends_three_tokens_by_065_where_there_is_room_to_go_on():
 def test_r35_needs_a_rule_that_looks_ahead():
     """Under the token rule a random number behind a rejection has not been compared with anything: the distribution is kept, round after round."""
     for seed in range(3):
-        made = with_rule(randomness=address_by_position)(open_tables(*tables.pair("random", seed, 2, 12)), Settings(gamma=2))
+        made = with_rule(randomness=address_by_position)(open_tables(*toy_tables.pair("random", seed, 2, 12)), Settings(gamma=2))
         probs = enumerate_output(made, PROMPT, 3)
         assert compute_text_tv(probs, enumerate_target(made.target, PROMPT, 3)) < 1e-12
 
@@ -141,7 +141,7 @@ def test_the_block_rule_of_r35_keeps_the_distribution_and_more_draft_tokens_than
     assert compute_tokens_per_pass(Components(target, proposer, BlockRule()), PROMPT, 9) == pytest.approx(1 + 11 / 9, abs=1e-12)
     assert compute_tokens_per_pass(Components(target, proposer, TokenRule()), PROMPT, 9) == pytest.approx(1 + 10 / 9, abs=1e-12)
     for seed in range(3):
-        p, q = (one for one in open_tables(*tables.pair("random", seed, 3, 100))(Settings()))
+        p, q = (one for one in open_tables(*toy_tables.pair("random", seed, 3, 100))(Settings()))
         probs = enumerate_output(Components(p, DraftModel(q, 3), BlockRule()), PROMPT, 3)
         assert compute_text_tv(probs, enumerate_target(p, PROMPT, 3)) < 1e-12
 
@@ -150,7 +150,7 @@ def test_the_block_rule_of_r35_keeps_the_distribution_and_more_draft_tokens_than
 def test_what_was_drawn_is_dropped_without_harm_where_the_draft_draws_nothing(name):
     """At temperature 0 a draft token is certain, and a set of certain draft tokens may be cut as one likes: budgets re-rank only there."""
     for seed in range(3):
-        open_ = open_tables(*tables.pair("random", seed, 3, 12))
+        open_ = open_tables(*toy_tables.pair("random", seed, 3, 12))
         assert enumerate_tv(MISTAKES[name].build, open_, Settings(temperature=0.0, gamma=1, max_new_tokens=2)) < 1e-12
 
 
@@ -221,7 +221,7 @@ def test_r10_is_seen_by_a_uniform_of_0_and_by_nothing_else():
     script = {(purpose, node): 0.0 for purpose in Purpose for node in range(3)}
     for build, written in ((mutant.build, (0, 1)), (mutant.control, (1,))):
         made = build(open_tables(*mutant.toy), mutant.settings)
-        randomness = made.randomness(tables.ScriptedRandomness([script]))
+        randomness = made.randomness(toy_tables.ScriptedRandomness([script]))
         (round_,) = step([Prefix(PROMPT, 0, 2)], made.target, made.proposer, made.rule, randomness)
         assert round_.committed == written
 

@@ -11,9 +11,9 @@ from scipy import stats
 
 from specviz.evidence.mistakes.registry import MISTAKES, enumerate_tv, open_tables
 from specviz.statistics.goodness import compute_chi_square
-from tests import tables
-from tests.chance import is_in_band
-from tests.mutated import build_pooled_cells, count_draws, list_distributions, read_stated
+from tests.helpers import toy_tables
+from tests.helpers.chance_bands import is_in_band
+from tests.helpers.mutant_draws import build_pooled_cells, count_draws, list_distributions, read_stated
 
 QUICK = ("R1", "R6", "R18", "greedy-bonus")  # test_mistakes.py has the distribution and the draws of every mistake
 
@@ -27,7 +27,7 @@ def count_caught(name: str) -> int:
     mutant = MISTAKES[name]
     settings = replace(mutant.settings, top_k=mutant.settings.top_k and 3)
     vocabulary = 2 if name == "R35" else 4 if settings.top_k else 3
-    pairs = (open_tables(*tables.pair("random", seed, vocabulary, 12)) for seed in range(40))
+    pairs = (open_tables(*toy_tables.pair("random", seed, vocabulary, 12)) for seed in range(40))
     return sum(enumerate_tv(mutant.build, open_, settings) > 1e-9 for open_ in pairs)
 
 

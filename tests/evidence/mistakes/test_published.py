@@ -20,9 +20,7 @@ from specviz.verification.draft_tree import DraftTree
 from specviz.verification.draw import draw_tokens
 from specviz.verification.token import EmptyResidualError, TokenRule, accepts, compute_residual
 from specviz.verification.warp import warp
-from tests.models.test_cache import build_network
-from tests.oracle.token_rule import decoder_distribution, target_distribution
-from tests.tables import (
+from tests.helpers.toy_tables import (
     ScriptedRandomness,
     World,
     build_grid,
@@ -32,6 +30,8 @@ from tests.tables import (
     model,
     pair,
 )
+from tests.models.test_cache import build_network
+from tests.oracle.token_rule import decoder_distribution, target_distribution
 
 V = 4
 P, Q = pair("random", 1, V, 100)

@@ -22,7 +22,7 @@ from tests.evidence.mistakes.test_published import (
     compute_sample_tv,
     open_networks,
 )
-from tests.tables import RecordingRandomness, Siblings, World, model
+from tests.helpers.toy_tables import RecordingRandomness, Siblings, World, model
 
 
 def record_addresses(gamma: int, length: int, seed: int, proposer=None) -> RecordingRandomness:

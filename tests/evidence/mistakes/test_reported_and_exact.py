@@ -8,13 +8,13 @@ from specviz.evidence.mistakes.published import REPORTED_EXACT
 from specviz.evidence.mistakes.registry import VARIANTS, Build, enumerate_tv, open_tables, with_rule
 from specviz.evidence.mistakes.rules import OneHotResidualRule
 from specviz.settings import Settings
-from tests import tables
+from tests.helpers import toy_tables
 
 SETTINGS = Settings(gamma=2, max_new_tokens=3)
 
 
 def compute_tv(build: Build, seed: int) -> float:
-    return enumerate_tv(build, open_tables(*tables.pair("random", seed, 3, 12)), SETTINGS)
+    return enumerate_tv(build, open_tables(*toy_tables.pair("random", seed, 3, 12)), SETTINGS)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -14,7 +14,7 @@ from specviz.evidence.mistakes.registry import MISTAKES, open_tables
 from specviz.randomness import PhiloxRandomness, Prefix, Purpose
 from specviz.settings import Settings
 from specviz.verification.draft_tree import ROOT, DraftTree, build_empty_tree
-from tests import tables
+from tests.helpers import toy_tables
 
 SHARED = [mutant.id for mutant in MISTAKES.values() if mutant.on_shared_distributions]
 
@@ -27,7 +27,7 @@ def test_on_shared_distributions_each_draw_is_the_engines_own(name, prompt):
     mutant = MISTAKES[name]
     settings = mutant.apply_settings(Settings(seed=11))
     settings = Settings(**{**settings.to_record(), "uniforms": {}, "max_new_tokens": 4, "gamma": 2})
-    open_ = open_tables(*tables.pair("random", 3, 4, 100))
+    open_ = open_tables(*toy_tables.pair("random", 3, 4, 100))
     drawn = []
     for draw in (sample_with_shared_distributions, sample_with_engine):
         made = mutant.build(open_, settings)

@@ -23,7 +23,7 @@ from specviz.evidence.sampling.certificate import (
 )
 from specviz.evidence.testing.hypothesis_tests import TestPlan, run_joint_tests
 from specviz.evidence.testing.report import build_answer, seal
-from tests.certified import alter_record, first_answer, first_test, list_states
+from tests.helpers.certificate_files import alter_record, first_answer, first_test, list_states
 
 
 def test_without_models_it_says_what_was_only_consistent_in_itself(record):

@@ -21,8 +21,8 @@ from specviz.models.pairs.loading import build_pair
 from specviz.progress import ignore_progress
 from specviz.records import to_json_value
 from specviz.settings import Settings
-from tests.certified import alter_record
-from tests.pairs import build_tiny_model
+from tests.helpers.certificate_files import alter_record
+from tests.helpers.tiny_pairs import build_tiny_model
 
 SETTINGS = Settings(prompt="Once upon", max_new_tokens=3, gamma=2, seed=11)
 QUIET = lambda label: ignore_progress  # noqa: E731

@@ -31,7 +31,7 @@ from specviz.evidence.testing.report import RULE_ONLY, seal
 from specviz.models.table import TableModel
 from specviz.progress import ignore_progress
 from specviz.settings import Settings
-from tests.certified import alter_record, first_answer, first_test
+from tests.helpers.certificate_files import alter_record, first_answer, first_test
 
 QUIET = lambda label: ignore_progress  # noqa: E731
 

@@ -32,7 +32,7 @@ from specviz.evidence.sampling.whole_texts import (
 )
 from specviz.settings import Settings
 from specviz.statistics.finding import Finding
-from tests.chance import SEED
+from tests.helpers.chance_bands import SEED
 
 VOCABULARY, GAMMA, LENGTH, PROMPT = 12, 3, 24, (1, 2, 3)
 DICE = np.random.default_rng(SEED)

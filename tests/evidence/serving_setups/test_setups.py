@@ -42,8 +42,8 @@ from specviz.speed.measurement.acceptance import cut_openings
 from specviz.speed.records.estimate import MAX_SPREAD, Estimate
 from specviz.verification.draft_tree import DraftTree, build_empty_tree, list_node_texts
 from specviz.verification.warp import warp
-from tests.foreign import write_foreign_pair
-from tests.pairs import TEXT
+from tests.helpers.foreign_pairs import write_foreign_pair
+from tests.helpers.tiny_pairs import TEXT
 
 SETTINGS = Settings(gamma=2)
 EFFORT = SetupEffort(positions=10, runs=2, tokens=8, prompts=1, greedy=12)

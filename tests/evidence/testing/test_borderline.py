@@ -17,7 +17,7 @@ from specviz.proposers.draft import DraftModel
 from specviz.randomness import PhiloxRandomness
 from specviz.settings import Settings
 from specviz.verification.token import TokenRule
-from tests.tables import model, pair
+from tests.helpers.toy_tables import model, pair
 
 V, N, LENGTH, OFF, WIDE = 6, 40_000, 3, 5e-4, 2e-3
 P, Q = (

@@ -17,7 +17,7 @@ from specviz.proposers.no_draft import NoDraft
 from specviz.randomness import PhiloxRandomness
 from specviz.settings import Settings
 from specviz.verification.token import TokenRule
-from tests.tables import model, pair
+from tests.helpers.toy_tables import model, pair
 
 V, L = 5, 3
 SETTINGS = Settings(max_new_tokens=L, gamma=2)

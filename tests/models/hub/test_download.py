@@ -17,7 +17,7 @@ from specviz.models.hub.download import download_models as fetch_all
 from specviz.models.hub.files import WEIGHTS, list_model
 from specviz.models.pairs.loading import load_model, load_pair, load_tokenizer
 from specviz.statistics.finding import format_bytes
-from tests.hub import Hub, run_hub
+from tests.helpers.local_hub import Hub, run_hub
 
 CPU = (torch.device("cpu"), torch.float32)
 

@@ -14,7 +14,7 @@ from specviz.models.hub.files import INDEX, WEIGHTS, fetch_config_files, list_mo
 from specviz.models.pairs.loading import load_config, load_model, load_tokenizer
 from specviz.models.pairs.names import HubName, parse_hub_name
 from specviz.records import load_toml
-from tests.pairs import build_tiny_model
+from tests.helpers.tiny_pairs import build_tiny_model
 
 CPU = (torch.device("cpu"), torch.float32)
 

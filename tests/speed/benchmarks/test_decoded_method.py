@@ -11,7 +11,7 @@ from specviz.speed.benchmarks import decoded_method
 from specviz.speed.benchmarks.decoded_method import choose_gammas, measure_method
 from specviz.speed.measurement.acceptance import cut_openings
 from specviz.speed.measurement.timed_decoding import decode_speculatively
-from tests.pairs import TEXT
+from tests.helpers.tiny_pairs import TEXT
 
 LENGTH, OPENING, TEXTS = 12, 8, 4
 LOOKAHEAD = Settings(proposer="lookahead", max_new_tokens=LENGTH, num_chains=1)

@@ -25,7 +25,7 @@ from specviz.speed.records.methods import (
     dump_comparisons,
     load_comparisons,
 )
-from tests.encoder_decoders import KINDS
+from tests.helpers.encoder_decoders import KINDS
 
 BASE = Settings(prompt="Once upon a time", max_new_tokens=12, gamma=3)
 DRAWS, MORE_DRAWS = 120, 250

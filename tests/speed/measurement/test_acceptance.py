@@ -29,8 +29,8 @@ from specviz.theory import compute_expected_tokens
 from specviz.verification.rule import Rule
 from specviz.verification.token import TokenRule
 from tests.evidence.analytic.test_enumerate import build_worlds
-from tests.tables import model
-from tests.tables import pair as tables
+from tests.helpers.toy_tables import model
+from tests.helpers.toy_tables import pair as tables
 
 PROMPT, LENGTH = (0,), 4
 TEXT = (

@@ -33,14 +33,14 @@ from specviz.verification.block import BlockRule
 from specviz.verification.token import TokenRule
 from specviz.web.drafting_methods import block_gain as words
 from specviz.web.drafting_methods import state as web
-from tests.chance import SEED
 from tests.evidence.analytic.test_enumerate import build_worlds
+from tests.helpers.chance_bands import SEED
+from tests.helpers.toy_tables import DRAFTS, model
+from tests.helpers.toy_tables import pair as tables
 from tests.oracle import token_rule
 from tests.oracle.other_rules import BlockVerification, constant
 from tests.speed.measurement.test_acceptance import LENGTH, PROMPT, enumerate_rounds
 from tests.speed.prediction.test_planning import command_options  # noqa: F401
-from tests.tables import DRAFTS, model
-from tests.tables import pair as tables
 from tests.verification.test_block_rule import THIRDS, build_algorithm1
 
 FIVE = 5.0  # standard errors: sampling noise exceeds them once in 1.7 million

@@ -32,8 +32,8 @@ from specviz.speed.prediction.preflight import (
 )
 from specviz.speed.records.estimate import MIN_RUNS
 from specviz.speed.records.gpu_costs import describe_bfloat16, list_gpu_costs
+from tests.helpers.tiny_pairs import build_tiny_model, write_pair
 from tests.models.test_families import build_config
-from tests.pairs import build_tiny_model, write_pair
 
 CPU = torch.device("cpu")
 PRODUCTS = ("mm", "addmm", "_linear_pointwise")

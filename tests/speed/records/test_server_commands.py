@@ -15,7 +15,7 @@ from specviz.settings import LOOKUP_TOKENS, Settings
 from specviz.speed.records import server_commands
 from specviz.speed.records.plan import SpeedPlan
 from specviz.speed.records.server_commands import build_server_commands
-from tests.foreign import write_foreign_pair
+from tests.helpers.foreign_pairs import write_foreign_pair
 from tests.speed.prediction.test_planning import build_plan
 
 OWN = Settings(pair="owner/target@v1.0|my models/it's a draft")

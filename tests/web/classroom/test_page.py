@@ -27,7 +27,7 @@ from specviz.web.classroom.view import EXAMPLE_EACH, EXAMPLE_MISTAKE, load_examp
 from specviz.web.common.side_by_side.state import load_recorded_samples
 from specviz.web.hosting import cache, server_workers
 from specviz.web.mistakes.words import name_mistake
-from tests.pages import FreeTicket, draw_first_paint, settle
+from tests.helpers.pages import FreeTicket, draw_first_paint, settle
 from tests.web.classroom.rooms import SETTINGS
 
 ROOT = Path(__file__).resolve().parents[3]

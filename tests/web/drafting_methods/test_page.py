@@ -25,7 +25,7 @@ from specviz.web.drafting_methods import state as web
 from specviz.web.drafting_methods.overview import build_overview, build_picture, load_icons
 from specviz.web.drafting_methods.pair_bars import build_pair_bars
 from specviz.web.drafting_methods.state import MethodsQuestion, MethodsState, build_first_settings, load_recorded_comparisons
-from tests.pages import PROMPT, FreeTicket, draw_first_paint
+from tests.helpers.pages import PROMPT, FreeTicket, draw_first_paint
 
 ROOT = Path(__file__).resolve().parents[3]
 BASE = Settings(prompt="Once upon")

@@ -18,7 +18,7 @@ from specviz.trace import Decision, Ending, Round, Trace
 from specviz.web.drafting_methods.state import load_recorded_comparisons
 from specviz.web.drafting_methods.tree import GAP, build_mask, build_tree, lay_out_tree, list_by_branch, order_checks
 from specviz.web.one_round.words import list_checked
-from tests.fresh import run_fresh
+from tests.helpers.fresh_process import run_fresh
 
 ROOT = Path(__file__).resolve().parents[3]
 BASE = choose_distribution(Settings(prompt="Once upon a time", max_new_tokens=24, gamma=3), "1")

@@ -19,8 +19,8 @@ from specviz.evidence.testing.results import SIZES, CellShares, ExactnessResult,
 from specviz.figures import cell_shares
 from specviz.jobs.queue import FairQueue
 from specviz.web.exactness import words, work
-from tests.pages import FreeTicket
-from tests.pages import build_exactness_state as exam
+from tests.helpers.pages import FreeTicket
+from tests.helpers.pages import build_exactness_state as exam
 
 
 def evaluate_look(look: int, cells: Partition, counts: np.ndarray) -> TestReport:

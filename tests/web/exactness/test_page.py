@@ -28,8 +28,8 @@ from specviz.web.common.side_by_side.words import describe_excess, describe_powe
 from specviz.web.exactness import words, work
 from specviz.web.exactness.state import ExactnessQuestion, ExactnessState, read_question
 from specviz.web.hosting import cache
-from tests.pages import BASE, draw_first_paint, open_on_tiny_pair, run_first, settle
-from tests.pages import build_exactness_state as exam
+from tests.helpers.pages import BASE, draw_first_paint, open_on_tiny_pair, run_first, settle
+from tests.helpers.pages import build_exactness_state as exam
 
 # first paint, links, bad input
 

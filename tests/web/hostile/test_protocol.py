@@ -25,6 +25,7 @@ from specviz.web.common.frame import FRONT, PAGES
 from specviz.web.hosting.socket_filter import HELD
 from specviz.web.hosting.uploads import MAX_LARGE_FILES
 from tests.browser.conftest import run_server
+from tests.helpers.web_pair import write_opening
 from tests.web.hostile.protocol import (
     CLOSES,
     EVENTS,
@@ -39,7 +40,6 @@ from tests.web.hostile.protocol import (
     dump_operation,
     dump_rerun,
 )
-from tests.web_pair import write_opening
 from tools.load.client import COMPONENT_EVENTS, StreamlitClient
 
 pytestmark = pytest.mark.slow

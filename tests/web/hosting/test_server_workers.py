@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -12,10 +13,11 @@ from specviz.errors import SettingsError, SpecvizError
 from specviz.evidence.decoder import SHARED
 from specviz.evidence.sampling.session import SamplingSpec, ShardRange, draw_shard, draw_together
 from specviz.jobs.processes import ProcessWorker
+from specviz.jobs.remote import RemoteCaller
 from specviz.jobs.tasks import PairRef
 from specviz.settings import Settings
 from specviz.web.hosting import cache, server_workers
-from tests.fresh import ROOT
+from tests.helpers.fresh_process import ROOT
 from tests.jobs.fake_workers import list_pids
 
 SETTINGS = Settings(prompt="a", max_new_tokens=2, gamma=2)
@@ -90,6 +92,22 @@ def test_workers_that_cannot_start_are_logged_and_this_process_does_the_work(ser
             == 40
         )
     assert "this process does their work" in caplog.text and "Permission denied" in caplog.text
+
+
+def test_a_worker_is_ready_after_a_few_tokens_however_long_the_texts_are(serve, monkeypatch, pair):
+    """The recorded run that settings come from may be long: whole texts of it would keep every core busy for a minute."""
+    serve(worker_processes=True)
+    monkeypatch.setattr(cache, "load_weights", lambda *_: pair)
+    drawn: list[int] = []
+
+    def draw(caller, function, settings, arguments):
+        drawn.append(function(pair, *arguments).tokens.shape[1])
+
+    monkeypatch.setattr(RemoteCaller, "warm_up", draw)
+    with server_workers.open_workers():
+        server_workers.start_workers(replace(SETTINGS, max_new_tokens=40))
+        server_workers.start_workers(replace(SETTINGS, max_new_tokens=1))
+    assert drawn == [2, 1]
 
 
 @pytest.mark.slow

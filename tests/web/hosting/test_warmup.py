@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from tests.fresh import REFUSE_TORCH, run_fresh
+from tests.helpers.fresh_process import REFUSE_TORCH, run_fresh
 
 # Each piece of work of each page, in a process where torch cannot be imported and its import has not ended.
 CODE = """

@@ -20,7 +20,7 @@ from specviz.web.common.side_by_side.state import MOST_SLOW
 from specviz.web.mistakes import words, work
 from specviz.web.mistakes.game import MOST, build_game_payload, choose_game
 from specviz.web.mistakes.state import HIDDEN, MistakeQuestion, MistakeState, find_rejection
-from tests.pages import FreeTicket
+from tests.helpers.pages import FreeTicket
 
 BASE = Settings(prompt="Once upon", seed=7)
 

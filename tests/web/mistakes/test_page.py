@@ -31,7 +31,7 @@ from specviz.web.common.side_by_side.words import format_odds
 from specviz.web.hosting import cache
 from specviz.web.mistakes import export, figures, view, words, work
 from specviz.web.mistakes.state import FIRST, HIDDEN, MistakeQuestion, MistakeState, find_rejection
-from tests.pages import PROMPT, draw_first_paint, open_on_tiny_pair, settle
+from tests.helpers.pages import PROMPT, draw_first_paint, open_on_tiny_pair, settle
 from tests.web.mistakes.test_draws import BASE, build_state
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -11,9 +11,9 @@ from specviz.speed.records.passage import Lane
 from specviz.web.front.state import load_recorded_race
 from specviz.web.hosting import cache
 from specviz.web.one_round.opening_run import LEAST, choose_opening_round, copy_times, is_start_of
-from tests import traces
+from tests.helpers import hand_made_traces
 
-REJECTED, BONUS = traces.build_story().rounds  # four draft tokens, two accepted and replaced; four accepted
+REJECTED, BONUS = hand_made_traces.build_story().rounds  # four draft tokens, two accepted and replaced; four accepted
 REJECTED = replace(REJECTED, proposals=tuple(replace(one, q=max(one.q, LEAST)) for one in REJECTED.proposals))
 
 
@@ -56,7 +56,7 @@ def test_the_first_later_round_opens_that_accepts_and_replaces_and_has_no_rare_d
 
 
 def test_times_are_copied_from_the_text_that_begins_with_the_rounds_and_from_no_other():
-    story = traces.build_story()
+    story = hand_made_traces.build_story()
     timed = replace(
         story, rounds=tuple(replace(one, timing={"draft": 0.1 * n}, distributions=()) for n, one in enumerate(story.rounds))
     )

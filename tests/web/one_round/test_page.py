@@ -21,9 +21,9 @@ from specviz.models.pairs.catalog import PAIRS
 from specviz.web.common import page_head, session
 from specviz.web.hosting import cache, warmup
 from specviz.web.one_round.state import OneRoundState
-from tests.fresh import REFUSE_TORCH, run_fresh
-from tests.pages import check_pair_in_panel, open_panel
-from tests.web_pair import write_opening
+from tests.helpers.fresh_process import REFUSE_TORCH, run_fresh
+from tests.helpers.pages import check_pair_in_panel, open_panel
+from tests.helpers.web_pair import write_opening
 
 ROOT = Path(__file__).resolve().parents[3]
 NO_TORCH = """

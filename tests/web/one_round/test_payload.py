@@ -13,19 +13,19 @@ from specviz.figures.theme import MEANINGS
 from specviz.glyphs import build_glyphs, decode_whole, find_unfinished, group_characters, name_token
 from specviz.process import BUSY_LOAD
 from specviz.web.one_round.payload import build_round_payload, read_cursor, write_cursor
-from tests import traces
+from tests.helpers import hand_made_traces
 
 
-@pytest.mark.parametrize("name", traces.TRACES)
+@pytest.mark.parametrize("name", hand_made_traces.TRACES)
 def test_the_payload_is_json_without_nan_and_every_motion_has_a_sentence(name):
-    payload = json.loads(json.dumps(build_round_payload(traces.TRACES[name]()), allow_nan=False))
+    payload = json.loads(json.dumps(build_round_payload(hand_made_traces.TRACES[name]()), allow_nan=False))
     assert all(step["sentence"] for round_ in payload["rounds"] for step in round_["steps"])
     for round_ in payload["rounds"]:
         assert all(step["probs"] is None or step["probs"] < len(round_["distributions"]) for step in round_["steps"])
 
 
 def test_thresholds_uniforms_and_verdicts_are_the_traces_own():
-    trace = traces.build_story()
+    trace = hand_made_traces.build_story()
     for decision, chip in zip(trace.rounds[0].proposals, build_round_payload(trace)["rounds"][0]["chips"], strict=True):
         assert (chip["q"], chip["p"], chip["u"], chip["threshold"]) == (decision.q, decision.p, decision.u, decision.threshold)
     assert [chip["status"] for chip in build_round_payload(trace)["rounds"][0]["chips"]] == [
@@ -38,7 +38,7 @@ def test_thresholds_uniforms_and_verdicts_are_the_traces_own():
 
 @pytest.mark.parametrize("size", ["wide", "narrow"])
 def test_bars_and_rest_together_hold_all_of_p_q_overlap_and_residual(size):
-    trace = traces.build_story()
+    trace = hand_made_traces.build_story()
     for probs, drawn in zip(
         trace.rounds[0].distributions[:-1], build_round_payload(trace)["rounds"][0]["distributions"], strict=False
     ):
@@ -54,7 +54,7 @@ def test_bars_and_rest_together_hold_all_of_p_q_overlap_and_residual(size):
 @pytest.mark.parametrize("size", ["wide", "narrow"])
 def test_the_draft_token_and_its_replacement_always_have_a_bar(size):
     for index in range(4):
-        bars = build_round_payload(traces.build_story())["rounds"][0]["distributions"][index]["views"][size]
+        bars = build_round_payload(hand_made_traces.build_story())["rounds"][0]["distributions"][index]["views"][size]
         assert sum(bar["drafted"] for bar in bars) == 1
         assert sum(bar["drawn"] for bar in bars) == (index == 2)
 
@@ -62,7 +62,7 @@ def test_the_draft_token_and_its_replacement_always_have_a_bar(size):
 @pytest.mark.parametrize("size", ["wide", "narrow"])
 def test_bars_fall_from_left_to_right_by_the_distribution_that_was_drawn_from(size):
     most = 0
-    for round_ in build_round_payload(traces.build_story())["rounds"]:
+    for round_ in build_round_payload(hand_made_traces.build_story())["rounds"]:
         for one in round_["distributions"]:
             bars = one["views"][size][:-1]
             chances = [bar["p"] if bar["q"] is None else bar["q"] for bar in bars]
@@ -72,7 +72,7 @@ def test_bars_fall_from_left_to_right_by_the_distribution_that_was_drawn_from(si
 
 
 def test_the_first_pass_counts_the_prompt_and_later_ones_are_counted_where_the_run_was_made_at_once():
-    story = traces.build_story()
+    story = hand_made_traces.build_story()
     timed = replace(story, rounds=tuple(replace(one, timing={"draft": 0.001, "target": 0.004}) for one in story.rounds))
     drafted, prompt = [len(one.proposals) for one in story.rounds], len(story.prompt_ids)
     first, second = (round_["times"][0] for round_ in build_round_payload(timed, at_once=True)["rounds"])
@@ -88,19 +88,19 @@ def test_the_first_pass_counts_the_prompt_and_later_ones_are_counted_where_the_r
 
 
 def test_equal_distributions_leave_no_residual_and_divide_by_nothing():
-    probs = build_round_payload(traces.build_same_distributions())["rounds"][0]["distributions"][0]
+    probs = build_round_payload(hand_made_traces.build_same_distributions())["rounds"][0]["distributions"][0]
     assert probs["left"] == 0.0 and probs["beta"] == pytest.approx(1.0)
     assert all(bar["end"] is None for bar in probs["views"]["wide"])
 
 
 def test_chips_after_a_rejection_go_gray_with_it():
-    round_ = build_round_payload(traces.build_story())["rounds"][0]
+    round_ = build_round_payload(hand_made_traces.build_story())["rounds"][0]
     rejection = next(i for i, step in enumerate(round_["steps"]) if step["kind"] == "uniform" and step["node"] == 2)
     assert [chip["decided"] for chip in round_["chips"]][2:] == [rejection, rejection]
 
 
 def test_both_fates_of_a_moved_u_are_told_with_the_replacement_that_a_rejection_would_bring():
-    chips = build_round_payload(traces.build_story())["rounds"][0]["chips"]
+    chips = build_round_payload(hand_made_traces.build_story())["rounds"][0]["chips"]
     assert "“sat” is accepted" in chips[2]["ifAccepted"]
     assert "“sat” is rejected and “stood” replaces it" in chips[2]["ifRejected"]
     assert chips[0]["ifRejected"] is None  # p above q: no u rejects it
@@ -108,7 +108,7 @@ def test_both_fates_of_a_moved_u_are_told_with_the_replacement_that_a_rejection_
 
 
 def test_uniforms_are_named_by_the_output_position_that_the_command_line_takes():
-    payload = build_round_payload(traces.build_story())
+    payload = build_round_payload(hand_made_traces.build_story())
     assert [chip["position"] for chip in payload["rounds"][0]["chips"]] == [0, 1, 2, 3]
     assert payload["rounds"][0]["ending"]["position"] == 2
     assert [chip["position"] for chip in payload["rounds"][1]["chips"]] == [3, 4, 5, 6]
@@ -116,32 +116,33 @@ def test_uniforms_are_named_by_the_output_position_that_the_command_line_takes()
 
 
 def test_a_chosen_u_is_marked_where_it_was_used_and_nowhere_else():
-    payload = build_round_payload(traces.build_edited())
+    payload = build_round_payload(hand_made_traces.build_edited())
     assert [chip["edited"] for chip in payload["rounds"][0]["chips"]] == [False, False, True, False]
     assert payload["edits"] == ["you set u of “sat” to 0.71"]
 
 
 def test_a_busy_machine_is_named_beside_the_times():
     ((quiet,), (busy,)) = (
-        build_round_payload(traces.build_story(), load=load)["rounds"][0]["times"] for load in (BUSY_LOAD, BUSY_LOAD + 0.01)
+        build_round_payload(hand_made_traces.build_story(), load=load)["rounds"][0]["times"]
+        for load in (BUSY_LOAD, BUSY_LOAD + 0.01)
     )
     assert busy == f"{quiet} on a busy machine"
 
 
 def test_a_round_can_follow_unless_the_text_ended_or_is_full():
-    assert build_round_payload(traces.build_story())["more"]
-    assert not build_round_payload(traces.build_ended_trace())["more"]
-    assert not build_round_payload(traces.build_ended_trace("length"))["more"]
-    assert not build_round_payload(traces.build_story(max_new_tokens=8))["more"]
+    assert build_round_payload(hand_made_traces.build_story())["more"]
+    assert not build_round_payload(hand_made_traces.build_ended_trace())["more"]
+    assert not build_round_payload(hand_made_traces.build_ended_trace("length"))["more"]
+    assert not build_round_payload(hand_made_traces.build_story(max_new_tokens=8))["more"]
 
 
 def test_a_pair_of_folders_is_named_without_its_path():
-    assert build_round_payload(traces.build_story())["pair"] == "storybook models"
-    assert build_round_payload(traces.build_story(pair="/home/me/big|org/small"))["pair"] == "target big, draft small"
+    assert build_round_payload(hand_made_traces.build_story())["pair"] == "storybook models"
+    assert build_round_payload(hand_made_traces.build_story(pair="/home/me/big|org/small"))["pair"] == "target big, draft small"
 
 
 def test_the_text_before_a_round_is_what_earlier_rounds_committed():
-    rounds = build_round_payload(traces.build_story())["rounds"]
+    rounds = build_round_payload(hand_made_traces.build_story())["rounds"]
     assert [round_["text"] for round_ in rounds] == ["", " river and stood"]
 
 

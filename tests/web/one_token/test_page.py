@@ -22,9 +22,9 @@ from specviz.web.one_token.payload import (
     list_positions,
 )
 from specviz.web.one_token.state import read_distribution, read_state, write_distribution
-from tests import traces
-from tests.pages import draw_first_paint
-from tests.written_cases import round_to_grid
+from tests.helpers import hand_made_traces
+from tests.helpers.pages import draw_first_paint
+from tests.helpers.written_cases import round_to_grid
 
 ROOT = Path(__file__).resolve().parents[3]
 RECORDED = Trace.from_json((ROOT / "assets" / "traces" / "opening.json").read_text(encoding="utf-8"))
@@ -55,12 +55,12 @@ def test_a_damaged_link_falls_back_value_by_value_with_a_sentence_each():
 
 def test_positions_of_a_visitors_own_run_are_offered_but_not_put_into_addresses():
     app = AppTest.from_file(str(ROOT / "pages" / "one_token.py"), default_timeout=60)
-    app.session_state["one_round"] = SimpleNamespace(run=SimpleNamespace(trace=traces.build_story()))
+    app.session_state["one_round"] = SimpleNamespace(run=SimpleNamespace(trace=hand_made_traces.build_story()))
     app.run()
     (component,) = app.get("bidi_component")
     payload = json.loads(component.proto.mixed.json or component.proto.json)["payload"]
     assert payload["shared"] is False
-    assert len(payload["positions"]) == len(list_positions(traces.build_story())) > 0
+    assert len(payload["positions"]) == len(list_positions(hand_made_traces.build_story())) > 0
 
 
 @pytest.mark.parametrize("preset", PRESETS)
@@ -95,10 +95,10 @@ def test_every_position_of_the_recorded_text_keeps_the_overlap_of_the_whole_voca
 
 @pytest.mark.parametrize(
     "name",
-    traces.TRACES,
+    hand_made_traces.TRACES,
 )
 def test_any_run_gives_a_payload_that_is_plain_json(name):
-    payload = build_token_payload(traces.TRACES[name]())
+    payload = build_token_payload(hand_made_traces.TRACES[name]())
     assert json.loads(json.dumps(payload)) == payload
 
 

@@ -17,9 +17,9 @@ from specviz.web.mistakes import work as mistakes_work
 from specviz.web.serving_limits import work as setups_work
 from specviz.web.speed import work as speed_work
 from specviz.web.whole_text import work as text_work
-from tests.foreign import write_foreign_pair
-from tests.pages import settle
-from tests.pairs import TEXT
+from tests.helpers.foreign_pairs import write_foreign_pair
+from tests.helpers.pages import settle
+from tests.helpers.tiny_pairs import TEXT
 from tests.web.pair_picker.test_panel import read_sentences
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -28,9 +28,9 @@ from specviz.web.pair_picker.state import PairPickerState, PairRequest
 from specviz.web.serving_limits.state import SetupsQuestion
 from specviz.web.speed.state import SpeedQuestion, SpeedState
 from specviz.web.whole_text.state import PassageRequest
-from tests.pages import FreeTicket, check_pair_in_panel, open_panel, settle
+from tests.helpers.pages import FreeTicket, check_pair_in_panel, open_panel, settle
+from tests.helpers.web_pair import write_opening
 from tests.web.one_round.test_page import read_stage, skip_first_run
-from tests.web_pair import write_opening
 
 ROOT = Path(__file__).resolve().parents[3]
 RECORDED = ("one_token", "questions", "summary")  # pages that ask nothing and draw a run that is there

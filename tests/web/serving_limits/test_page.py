@@ -31,7 +31,7 @@ from specviz.web.serving_limits import export, view, work
 from specviz.web.serving_limits import near_tie_figures as ties
 from specviz.web.serving_limits import setup_figures as figures
 from specviz.web.serving_limits.state import SetupsQuestion, SetupsState, load_recorded_setups
-from tests.pages import FreeTicket, draw_first_paint
+from tests.helpers.pages import FreeTicket, draw_first_paint
 
 PIECES = {token: bytes([96 + token]).hex() for token in range(1, 9)}
 HAND_MADE = NearTieSummary("bf16", tuple(

@@ -24,7 +24,7 @@ from specviz.web.speed.state import (
     locate_pair,
     place_sliders,
 )
-from tests.pages import draw_first_paint
+from tests.helpers.pages import draw_first_paint
 from tests.speed.prediction.test_planning import TEXT, build_plan
 from tests.web.common.test_frame import open_page
 

@@ -40,7 +40,7 @@ from specviz.web.speed.state import (
     load_recorded_plans,
     load_study,
 )
-from tests.pages import PROMPT, FreeTicket, draw_first_paint
+from tests.helpers.pages import PROMPT, FreeTicket, draw_first_paint
 from tests.speed.prediction.test_planning import TEXT, build_plan, curve
 
 ROOT = Path(__file__).resolve().parents[3]

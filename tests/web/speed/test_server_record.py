@@ -15,7 +15,7 @@ from specviz.figures import server_speed as figures
 from specviz.settings import Settings
 from specviz.web.speed.state import SpeedQuestion
 from tests.audit.pays.simulation import SimulatedServer
-from tests.pages import draw_first_paint
+from tests.helpers.pages import draw_first_paint
 
 PLAN = LoadPlan((1, 4), turns=5)
 

@@ -29,7 +29,7 @@ from specviz.web.whole_text.state import (
     load_recorded_profile,
     load_surveys,
 )
-from tests.pages import PROMPT, FreeTicket, draw_first_paint
+from tests.helpers.pages import PROMPT, FreeTicket, draw_first_paint
 
 ROOT = Path(__file__).resolve().parents[3]
 BASE = Settings(prompt="Once upon")

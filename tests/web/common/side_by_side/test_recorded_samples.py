@@ -25,7 +25,7 @@ from specviz.web.hosting import cache
 from specviz.web.mistakes import words as mistake_words
 from specviz.web.mistakes import work as mistake_work
 from specviz.web.mistakes.state import HIDDEN, MistakeQuestion, MistakeState, find_rejection
-from tests.pages import FreeTicket, draw_first_paint
+from tests.helpers.pages import FreeTicket, draw_first_paint
 
 FIRST = build_shared_settings(Settings.from_record(cache.load_recording().settings))
 

@@ -20,7 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import IO, NoReturn
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 READ = ("streamlit.testing.v1", "plotly.graph_objects", "pandas", "pydantic_settings", "prometheus_client", "httpx2")
 REFUSE_TORCH = """
 import sys

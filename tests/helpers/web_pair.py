@@ -14,7 +14,7 @@ def write_opening(folder: Path, rounds: int = 4) -> Path:
     from specviz.models.pairs.loading import load_pair
     from specviz.settings import Settings
     from specviz.trace import Trace
-    from tests.pairs import write_pair
+    from tests.helpers.tiny_pairs import write_pair
 
     target, draft = write_pair(folder)
     settings = Settings(prompt=PROMPT, seed=SEED, max_new_tokens=64)

@@ -12,11 +12,11 @@ from specviz.decoding.samples import NONE
 from specviz.evidence.analytic.enumeration import enumerate_output, enumerate_target
 from specviz.evidence.mistakes.registry import open_tables
 from specviz.randomness import PhiloxRandomness
-from tests.cells import PooledCells, pool_cells
-from tests.chance import SEED
+from tests.helpers.cells import PooledCells, pool_cells
+from tests.helpers.chance_bands import SEED
 
 PROMPT = (0,)
-DOCS = Path(__file__).parents[1] / "docs" / "reference" / "mistakes.md"
+DOCS = Path(__file__).parents[2] / "docs" / "reference" / "mistakes.md"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """One table of distributions and of what Python makes of them; the browser's arithmetic is held to it (tests/js/one_token.test.js).
 
-``python -m tests.token_cases`` writes tests/token_cases.json anew. Distributions are the page's presets, edges, and drawn ones.
+``python -m tests.helpers.token_cases`` writes tests/helpers/token_cases.json anew. Distributions are the page's presets, edges, and drawn ones.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from specviz.evidence.analytic.four_rules import compare_four_rules
 from specviz.verification.block import compute_block_weights
 from specviz.verification.token import EmptyResidualError, compute_acceptance_probability, compute_residual
 from specviz.web.one_token.payload import GRID, PRESETS
-from tests.written_cases import round_to_grid
+from tests.helpers.written_cases import round_to_grid
 
 FILE = Path(__file__).with_name("token_cases.json")
 

@@ -11,7 +11,7 @@ from specviz.decoding.method_checks import build_rule
 from specviz.proposers.request import open_proposer
 from specviz.settings import Settings
 from specviz.verification.registry import RULES
-from tests.tables import model, pair
+from tests.helpers.toy_tables import model, pair
 
 CHAINS: dict[str, dict] = {
     "none": {"proposer": "none"},

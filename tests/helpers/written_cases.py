@@ -1,6 +1,6 @@
 """What Python writes and shares out, as a table that the JavaScript is held to (tests/js/).
 
-``python -m tests.written_cases`` writes tests/written_cases.json anew; tests/figures/test_components.py holds the table to Python.
+``python -m tests.helpers.written_cases`` writes tests/helpers/written_cases.json anew; tests/figures/test_components.py holds the table to Python.
 """
 
 from __future__ import annotations

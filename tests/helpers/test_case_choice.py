@@ -1,4 +1,4 @@
-"""Which cases of a parametrized test are fast: tests/case_choice.py."""
+"""Which cases of a parametrized test are fast: tests/helpers/case_choice.py."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from tests.case_choice import choose_cases
+from tests.helpers.case_choice import choose_cases
 
 
 def test_each_value_of_each_argument_is_in_a_chosen_case():

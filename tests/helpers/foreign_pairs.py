@@ -17,7 +17,7 @@ from specviz.randomness import Prefix
 from specviz.settings import Settings
 from specviz.training.corpus import END_OF_TEXT, save_tokenizer, train_tokenizer
 from specviz.verification.draft_tree import DraftTree
-from tests.pairs import TEXT, build_tiny_model
+from tests.helpers.tiny_pairs import TEXT, build_tiny_model
 
 OTHER = [
     "The children ran down to the brook to sail their boats. It was a warm summer day, and the sun was shining on the river.\n"

@@ -36,7 +36,7 @@ from specviz.web.speed.export import build_speed_package
 from specviz.web.speed.surface_figures import Spot
 from specviz.web.whole_text.export import build_passage_package
 
-TRACES = Path(__file__).resolve().parents[1] / "assets" / "traces"
+TRACES = Path(__file__).resolve().parents[2] / "assets" / "traces"
 SAID = {"models": {"pair": "storybook", "dtype": "float32"}, "versions": {"specviz": "0"}}
 SETTINGS = Settings(prompt="Once", max_new_tokens=1)
 PLAN, BATCH, STUDIED, CHOICE, DISTRIBUTION, ARM = "storybook 1", "storybook 1", "storybook", "1", "temperature 0.8", "bf16"

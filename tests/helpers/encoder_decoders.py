@@ -9,7 +9,7 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 from transformers import AutoModelForSeq2SeqLM, MT5Config, PreTrainedModel, PreTrainedTokenizerFast, T5Config
 
-from tests.pairs import TEXT
+from tests.helpers.tiny_pairs import TEXT
 
 SPECIAL = ["<pad>", "</s>", "<unk>"]
 GERMAN = "Für das süße Kaninchen war der Fluß zu groß. Ähnlich übel ging es dem Bären, und er aß die Äpfel."

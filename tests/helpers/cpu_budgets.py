@@ -26,6 +26,7 @@ BUDGETS = {
     "tests/export": 16,
     "tests/faults": 2,
     "tests/figures": 1,
+    "tests/helpers": 1,
     "tests/jobs": 5,
     "tests/models": 30,
     "tests/proposers": 16,

@@ -14,9 +14,9 @@ from specviz.models.pairs.catalog import PAIRS
 from specviz.settings import Settings
 from specviz.web.exactness.state import ExactnessQuestion, ExactnessState
 from specviz.web.hosting import cache
-from tests.fresh import REFUSE_TORCH, run_fresh
+from tests.helpers.fresh_process import REFUSE_TORCH, run_fresh
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 NO_TORCH = """
 import json, sys
 from streamlit.testing.v1 import AppTest

@@ -23,7 +23,7 @@ from specviz.randomness import PhiloxRandomness, Prefix, Purpose
 from specviz.settings import Settings
 from specviz.verification.draft_tree import DraftTree
 from specviz.verification.token import TokenRule
-from tests.tables import ScriptedRandomness
+from tests.helpers.toy_tables import ScriptedRandomness
 
 Text = tuple[int, ...]
 

@@ -13,7 +13,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from tests.fake_device import CPU, DEVICE, fake_device
+from tests.helpers.fake_device import CPU, DEVICE, fake_device
 
 
 @pytest.fixture
