@@ -32,7 +32,7 @@ def describe_answer(pair: str, model: RoundModel, has_moved: bool) -> str:
     if model.kind != MEASURED:
         return f"{how}."
     speed = headline.get_speed("1")
-    return f"{how}, 95% interval {speed.low:.2f} to {speed.high:.2f}."
+    return f"{how}, 95% interval {speed.low:.2f}\u00a0to\u00a0{speed.high:.2f}."
 
 
 def describe_server_speed(question: SpeedQuestion, shown: SpeedPlan | None, batches: BatchSpeeds | None) -> str:
