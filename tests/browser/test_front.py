@@ -231,7 +231,7 @@ def test_a_game_is_the_days_its_answer_names_the_mistake_and_a_reload_remembers_
     assert page.locator(".scene-game h2").bounding_box()["y"] == title, "the answer has its place"
     mistake = told.locator(".bug b").text_content()
     assert mistake in [game["name"] for game in build_games_payload()["games"]]
-    hatched, result = page.locator(".fill.wrong").count(), told.locator(".result").text_content()
+    hatched, result = page.locator(".rows .fill.wrong").count(), told.locator(".result").text_content()
     assert result.startswith("Right") or ("not enough" in result) == (hatched == 0), (
         "what is hatched lies outside the room for chance"
     )

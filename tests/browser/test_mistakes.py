@@ -132,10 +132,15 @@ def test_the_game_is_answered_and_leads_to_its_bug_to_another_game_and_to_all_bu
     for n in (10, 20):
         page.get_by_role("button", name="Draw 10", exact=True).click()
         expect(page.locator(".drawn")).to_have_text(f"{n} samples each.", timeout=PATIENT)
-    assert page.locator(".game .wrong").count() == 0, "no color tells before the answer"
+    assert page.locator(".game .rows .wrong").count() == 0, "no color tells before the answer"
+    expect(page.locator(".game .key")).to_have_text(
+        re.compile("^exact probability ?how often it was written ?outside its band ?chance")
+    )
+    expect(page.locator(".game .of-wrong")).to_be_hidden()
     page.get_by_role("button", name="A has the bug").click()
     told = page.locator(".game .told")
     expect(told).to_contain_text(re.compile("Right: A, after 20 samples|No: B has the bug"))
+    expect(page.locator(".game .of-wrong")).to_be_visible()
     expect(told.get_by_role("link").first).to_have_attribute("href", re.compile("^https://github.com/"))
     name = told.locator(".bug b").inner_text()
     before = query(page)["seed"]

@@ -27,7 +27,7 @@ export class Game {
     this.chart = h("div", { class: "rows", role: "img" });
     const names = h("div", { class: "names", role: "group", "aria-label": texts.asks }, ...this.heads.map(({ name }) => name));
     this.acts = h("div", { class: "acts" }, h("div", { class: "drawing" }, ...this.more.map(({ button }) => button)), names, h("p", { class: "hint" }, this.count, " ", this.hint));
-    const key = [["exact", texts.exact], ["fill", texts.wrote], ["band", texts.chance]].map(([kind, words]) => h("span", {}, h("i", { class: kind }), words));
+    const key = [["exact", texts.exact], ["fill", texts.wrote], ["fill wrong", texts.outside], ["band", texts.chance]].map(([kind, words]) => h("span", { class: `of-${kind.split(" ").at(-1)}` }, h("i", { class: kind }), words));
     const picture = h("figure", {}, this.title, h("p", { class: "key" }, ...key), h("div", { class: "heads" }, this.heads[0].node, this.heads[1].node), this.chart);
     this.node = h("div", { class: "game" }, picture, h("div", { class: "ending" }, this.acts, this.told), ...below);
   }
@@ -66,11 +66,11 @@ export class Game {
   /** Samples that the first draw brings. */
   get firstDraw() { return this.more[0].step(0); }
 
-  /** So many more samples of both. */
+  /** So many more samples of both, after those that are asked for already. */
   draw(size) {
     if (this.asked >= MOST_SAMPLES || this.answer) return;
     this.from = this.n;
-    this.asked = Math.min(MOST_SAMPLES, this.n + size);
+    this.asked = Math.min(MOST_SAMPLES, this.asked + size);
     this.since = 0;
     if (this.view.still) this.settle(this.asked);
     this.paint();
@@ -166,7 +166,7 @@ export class Game {
     say(this.count, fill(this.texts.drawn, { n: this.n.toLocaleString("en") }));
     for (const { step, button } of this.more) {
       say(button, fill(this.texts.more, { n: Math.min(step(this.asked), MOST_SAMPLES - this.asked) || step(MOST_SAMPLES) }));
-      button.disabled = this.n >= MOST_SAMPLES || this.n < this.asked;
+      button.disabled = this.asked >= MOST_SAMPLES;
     }
     show(this.acts, !this.answer);
     show(this.told, Boolean(this.answer));

@@ -4,7 +4,7 @@ import { h, place, s, say, setSize } from "./dom.js";
 import { glyphLine, glyphSpans, spellWord } from "./glyphs.js";
 
 const ROOT = -1;
-const HIGH = { usual: 36, grand: 60, least: 28 }; // of a line of chips
+const HIGH = { usual: 36, grand: 60, least: 28, small: 24 }; // of a line of chips
 const FROM = 46; // px that the end of the text takes at the left
 const CHIP = { widest: 190, gap: 56, near: 30, closest: 18, apart: 220 };
 const LETTER = 8.5; // px, about, of a name in a chip
@@ -51,8 +51,9 @@ export function placeTree(tree, payload, width, height = Infinity, least = HIGH.
   setSize(tree.svg, used, lines * line);
   place(tree.node, { height: lines * line, width: used });
   tree.node.classList.toggle("tight", line < HIGH.usual);
+  tree.node.classList.toggle("small", line < HIGH.small); // letters as low as the line
   place(tree.text, { width: from - 12, y: line / 2 - 4 });
-  const high = Math.min(30, line - 4) + Math.max(0, line - HIGH.usual) / 2;
+  const high = Math.min(30, line - (line < HIGH.small ? 2 : 4)) + Math.max(0, line - HIGH.usual) / 2;
   const spot = (one) => ({ x: from + one.col * step, y: (one.line + 0.5) * line });
   for (const { face, line: wire, one } of tree.all) {
     const at = spot(one);

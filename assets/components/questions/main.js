@@ -79,6 +79,7 @@ class QuestionsView {
     this.mirror.write({ question: String(Math.min(to + 1, this.questions.length)) });
     const focused = this.node.getRootNode().activeElement;
     this.draw();
+    if (this.node.getBoundingClientRect().top < 0) this.node.scrollIntoView({ block: "start" }); // on a phone the button is below the question
     if (focused === this.next && this.isSummary) this.onward.focus(); // the button it stands in for is gone
     if (focused === this.back && !this.at) this.next.focus();
     say(this.heard, this.isSummary ? this.summary.head.textContent : `Question ${to + 1} of ${this.questions.length}. ${this.question.asks}`);

@@ -78,7 +78,7 @@ def build_code_form(root: str) -> str:
     """A field for the code of a room, as HTML: it leads to the students' page. root: address of this server with its last slash."""
     return (
         f"<form class='room-form' action='{escape(root, quote=True)}room/' method='get'><h2>{escape(TEXTS['student'])}</h2>"
-        f"<p><input name='code' aria-label='Code of the room' placeholder='{escape(TEXTS['student_hint'], quote=True)}' maxlength='12' autocomplete='off' autocapitalize='characters' "
+        f"<p><input name='code' aria-label='Code of the room' placeholder='{escape(TEXTS['student_hint'], quote=True)}' maxlength='12' required autocomplete='off' autocapitalize='characters' "
         f"spellcheck='false'><button type='submit'>Join</button></p></form>"
     )
 

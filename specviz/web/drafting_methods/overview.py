@@ -25,6 +25,8 @@ from specviz.web.drafting_methods.words import (
     format_range,
     is_bound,
     is_computed,
+    is_exact,
+    is_faster,
     is_tied,
     locate,
 )
@@ -79,7 +81,7 @@ def build_overview(where: str, *comparisons: MethodComparison) -> dict[str, Any]
         {
             "key": row.key, "name": row.entry.name, "line": take_first_sentence(row.entry.description), "tag": build_tag(row),
             "group": "" if is_exact(row) else TEXTS["lossy_group"], "drawing": load_icons()[row.key],
-            "inSight": row.key in TEXTS["in_sight"] or row is best,
+            "inSight": row.key in TEXTS["in_sight"] or row is best or is_faster(row, comparisons[0]),
         }
         for row in comparisons[0].rows
     ]  # fmt: skip
@@ -197,11 +199,6 @@ def _build_round(row: MethodRow) -> dict[str, Any] | None:
     nodes = [{name: node[name] for name in ROUND_NODE} for node in tree["nodes"]]
     ending = tree["ending"] and {name: tree["ending"][name] for name in (*ROUND_NODE, "kind") if name != "status"}
     return {name: tree[name] for name in ("before", "columns", "lines")} | {"nodes": nodes, "ending": ending}
-
-
-def is_exact(row: MethodRow) -> bool:
-    """Whether its rule is exact, as far as it could run."""
-    return row.exact or bool(row.reason)
 
 
 def sort_by_speed(comparison: MethodComparison) -> list[MethodRow]:

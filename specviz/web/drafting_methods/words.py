@@ -51,6 +51,16 @@ def compare_with_target(row: MethodRow, comparison: MethodComparison) -> str:
     return FASTER if found.low > 1.0 else SLOWER if found.high < 1.0 else UNSURE
 
 
+def is_exact(row: MethodRow) -> bool:
+    """Whether its rule is exact, as far as it could run."""
+    return row.exact or bool(row.reason)
+
+
+def is_faster(row: MethodRow, comparison: MethodComparison) -> bool:
+    """Whether an exact method was timed as faster than target-only sampling."""
+    return is_exact(row) and compare_with_target(row, comparison) == FASTER
+
+
 def is_computed(row: MethodRow, comparison: MethodComparison) -> bool:
     """Whether the time of a row is computed from a cost model, and not a measured one."""
     return isinstance(comparison, ComputedComparison) and row.ms is not None and row.ms.low == row.ms.high

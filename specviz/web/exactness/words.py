@@ -36,7 +36,7 @@ TEXTS = load_toml("texts/exactness")
 
 def build_verdict(state: ExactnessState) -> PageVerdict:
     """The answer so far. One rejection at any test stays."""
-    if early := build_early_verdict(state, "The blue marks are the target’s exact shares. Draw samples, and watch them come in."):
+    if early := build_early_verdict(state, "Draw samples: a dot shows how far each text’s share is from the target’s."):
         return early
     looks = [look for (look,) in state.shown_result.looks]
     found = next((one for one in looks if one.verdict == "rejected"), looks[-1])

@@ -14,7 +14,7 @@ from specviz.web.mistakes.words import TEXTS, list_wrong
 
 NEEDED = range(30, 1000)  # samples that a game may take: fewer are no riddle
 SHARED = (
-    "title", "exact", "chance", "wrote", "decoder", "last", "asks", "name", "others", "signs", "more", "of", "hint", "drawn", "far", "heard", "right", "wrong",
+    "title", "exact", "chance", "wrote", "outside", "decoder", "last", "asks", "name", "others", "signs", "more", "of", "hint", "drawn", "far", "heard", "right", "wrong",
     "overlooked", "reported", "power",
 )  # sentences of the front page's game  # fmt: skip
 MOST = 1000  # samples of each decoder that can be drawn (assets/components/lib/samples.js)

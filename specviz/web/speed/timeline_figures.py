@@ -119,11 +119,7 @@ def build_round_sum(alpha: float, parts: RoundParts) -> str:
     """The time of a round as a sum whose parts name the colors of the bars, and the speed that follows, as HTML."""
     tokens = compute_expected_tokens(alpha, parts.gamma)
     written, speed = format_number(tokens), format_number(tokens / parts.cost)
-    drafting, check = round(parts.gamma * parts.step, 2), round(parts.target_pass, 2)
-    rests = (
-        max(0.0, round(parts.rest, 2) + change) for change in (0.0, -0.01, 0.01)
-    )  # the numbers that are shown give the speed that is shown
-    rest = next((one for one in rests if format_number(float(written) / (drafting + check + one)) == speed), parts.rest)
+    drafting, check, rest = _round_parts(alpha, parts)
     named = (
         ("draft", f"{parts.gamma} draft step{'s' * (parts.gamma != 1)}", drafting),
         ("target", "target pass", check),
@@ -134,10 +130,20 @@ def build_round_sum(alpha: float, parts: RoundParts) -> str:
     return f"<p class='round-sum key'>One round: {terms} = <b>{cost}</b>. <span class='speed'>Speed: {written} / {cost} = <b>{speed}×</b>.</span>{cut}</p>"
 
 
+def _round_parts(alpha: float, parts: RoundParts) -> tuple[float, float, float]:
+    """Drafting, pass and rest with two decimals, the rest so that the numbers that are shown give the speed that is shown."""
+    tokens = compute_expected_tokens(alpha, parts.gamma)
+    speed, written = format_number(tokens / parts.cost), float(format_number(tokens))
+    drafting, check = round(parts.gamma * parts.step, 2), round(parts.target_pass, 2)
+    rests = (max(0.0, round(parts.rest, 2) + change) for change in (0.0, -0.01, 0.01))
+    rest = next((one for one in rests if format_number(written / (drafting + check + one)) == speed), parts.rest)
+    return drafting, check, rest
+
+
 def explain_terms(alpha: float, c: float, parts: RoundParts) -> str:
     """Both numbers of that quotient as sums."""
-    tokens, cost = (format_number(one) for one in (compute_expected_tokens(alpha, parts.gamma), parts.cost))
-    drafting, check, rest = (format_number(one) for one in (parts.gamma * parts.step, parts.target_pass, parts.rest))
+    tokens, times = format_number(compute_expected_tokens(alpha, parts.gamma)), _round_parts(alpha, parts)
+    drafting, check, rest, cost = (format_number(one) for one in (*times, sum(times)))
     return (
         f"Tokens of a round: {_write_powers(parts.gamma)} = {tokens}, with alpha {alpha:.2f}. Its time, in tokens without a draft: drafting {drafting}, "
         f"the target’s pass over {parts.gamma + 1} tokens {check}, the rule and the work between passes {rest}, together {cost}."

@@ -165,6 +165,8 @@ def show_sandbox(state: SpeedState, model: RoundModel, kind: str) -> None:
         st.html(timeline_figures.build_round_sum(values.alpha, parts))
     best = timeline_figures.recommend_gamma(model, values.alpha, values.c, values.gamma, values.texts)
     places[2].container(key="speed-best").caption(best)
+    if values.texts > 1:
+        places[1].container(key="speed-step").caption(words.describe_step(values.texts, parts.step))
 
 
 def show_sliders(question: SpeedQuestion, model: RoundModel, turn: int, places: Sequence[Any]) -> Sliders:

@@ -17,6 +17,11 @@ from specviz.web.speed.state import NUMBERS, TEXTS, SpeedQuestion, SpeedState, b
 FILLED, HOLLOW = "●", "○"  # a speed that was measured, and one that was not; as the points of the chart over batch sizes
 
 
+def describe_step(texts: int, step: float) -> str:
+    """What a draft step takes of a target pass where more texts than one are written at once."""
+    return f"With {texts} texts at once: {step:.0%}."
+
+
 def describe_answer(pair: str, model: RoundModel, has_moved: bool) -> str:
     """How the large number is known: of which pair and machine, and whether it was measured."""
     begin = model.compute_speed(model.alpha, model.c, model.gamma)

@@ -129,8 +129,10 @@ def test_the_chart_has_a_line_for_each_method_with_the_records_numbers(compariso
         assert [low + place * (high - low) for place in places] == pytest.approx([found.low, found.value, found.high])
         assert all(0.0 < place < 1.0 for place in places) and line["tag"] == ("" if row.exact else "lossy")
     assert [key for key, line in lines.items() if line["inSight"]] == [
-        "block", "draft", "target", "ngram", "tree-wide", "eagle-wide", "adversarial", "typical",
+        "block", "draft", "tree", "target", "ngram", "tree-wide", "eagle-wide", "adversarial", "typical",
     ], "the fastest, and what they are compared with"  # fmt: skip
+    faster = {key for key in lines if words.is_faster(comparison.find_row(key), comparison)}
+    assert faster == {"block", "draft", "tree"}, "each of those that the sentence above the chart counts is in sight"
 
 
 @pytest.mark.parametrize("choice", DISTRIBUTIONS)
@@ -268,8 +270,8 @@ def test_rows_stand_by_speed_the_lossy_rule_apart_and_the_same_ones_on_every_mac
     )
     assert [line["key"] for line in lines if line["group"]] == ["typical"] == [lines[-1]["key"]]
     shown = {line["key"] for line in lines if line["inSight"]}
-    assert shown - {"several-kseq"} == {key for key, line in read_lines(comparison).items() if line["inSight"]}, (
-        "the fastest, too"
+    assert shown - {"several-kseq"} | {"tree"} == {key for key, line in read_lines(comparison).items() if line["inSight"]}, (
+        "the fastest, too; where all is computed, tree was not timed as faster"
     )
 
 

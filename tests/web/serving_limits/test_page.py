@@ -377,7 +377,7 @@ def test_the_cells_of_a_plain_table_are_text():
 
 def test_the_page_opens_with_the_question_and_what_models_wrote_is_text():
     seen = open_page({})
-    assert any("Which text is not what its own target writes?" in line for line in seen["said"])
+    assert any("Which text did speculative decoding change?" in line for line in seen["said"])
     story = ties.NearTieStory(("<x>", "y"), "<b>", ("<c>", "d"), ("<e>", "f"), 1, (0.1, 0.2), 1.0)
     fork, bars = (
         ties.build_fork(story, {"number_types": {"<x>": "<note>"}, "both": "<both>", "shares": "<of both> {word} {lead}"}),
