@@ -124,6 +124,13 @@ def test_the_page_opens_with_the_game_in_three_controls_and_few_words(context, s
     page.close()
 
 
+def test_each_click_draws_also_while_samples_still_come_in(page, server):
+    page.emulate_media(reduced_motion="no-preference")
+    page.goto(f"{server}/mistakes")
+    page.get_by_role("button", name="Draw 10", exact=True).evaluate("(button) => { button.click(); button.click(); }")
+    expect(page.locator(".drawn")).to_have_text("20 samples each.", timeout=PATIENT)
+
+
 def test_the_game_is_answered_and_leads_to_its_bug_to_another_game_and_to_all_bugs(page, server):
     page.goto(build_recorded_link(server, "R4"))
     page.locator(".mistakesMore").click()
